@@ -12,7 +12,7 @@ say "set-up: packages and the ONNX library"
 cmake/setup.sh
 
 say "building ztc (the first time takes some minutes)"
-[ -f build/build.ninja ] || cmake --preset default >/dev/null
+[ -f build/build.ninja ] || cmake --preset default -DCMAKE_UNITY_BUILD=ON >/dev/null # tests/run.sh says why
 cmake --build build --target ztc ztc-run | tail -n 1
 mkdir -p "$out"
 

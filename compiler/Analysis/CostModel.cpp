@@ -1,5 +1,9 @@
 #include "compiler/Analysis/CostModel.h"
+#include "compiler/Analysis/GpuModels.h"
+#include "compiler/Analysis/LinksInUse.h"
+#include "runtime/Format/MatrixOwners.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/StepRuns.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/StepBytes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,15 +15,25 @@ namespace ztc {
 MachineRates hostRates(unsigned threads) {
   double t = threads;
   // Of one core: f32 products with AVX2; narrow ones and codes are widened first. Eight cores fill the memory channels.
-  return {"host", 90e9 * t, 80e9 * t, 60e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6, 6e9, 1.5e9};
+  const double memory = 14e9 * std::min(t, 8.0);
+  return {"host", 90e9 * t, 80e9 * t, 60e9 * t, 0.5, 8e9 * t, memory, 1.5e9, 2e-6, 6e9, 1.5e9, memory};
 }
 
 MachineRates gpuRates() {
-  return {"H100 class", 400e12, 700e12, 1200e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6, 50e9, 5e9};
+  // Of the host's memory what a rank has where four share a socket of today.
+  return {"H100 class", 400e12, 700e12, 1200e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6, 50e9, 5e9, 80e9};
 }
 
 MachineRates ratesOf(const PlanShape &shape) {
-  return shape.threads ? hostRates(shape.threads) : gpuRates();
+  const GpuModel *model = shape.threads ? nullptr : gpuModelInUse();
+  MachineRates rates = shape.threads ? hostRates(shape.threads) : model ? ratesOf(*model) : gpuRates();
+  if (const MeasuredLink &link = linkInUse(shape, false); !link.kind.empty())
+    rates.hostLinkBytes = link.bothBytesPerSecond();
+  if (const MeasuredLink &link = linkInUse(shape, true); !link.kind.empty())
+    rates.diskLinkBytes = link.bothBytesPerSecond();
+  if (const double bytes = measuredCoreBytes(); bytes > 0 && !shape.threads)
+    rates.hostMemoryBytes = bytes;
+  return rates;
 }
 
 double workSeconds(const MachineRates &rates, Work work, double flops, double bytes) {
@@ -38,7 +52,8 @@ double workSeconds(const MachineRates &rates, Work work, double flops, double by
 /// Shards that a rank sends.
 static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, const plan::Collective &collective) {
   double others = shape.world - 1;
-  if (collective.kind() == plan::Collective::ALL_REDUCE || collective.bucket() >= uint32_t(plan.buckets_size()))
+  if (collective.kind() == plan::Collective::ALL_REDUCE || collective.kind() == plan::Collective::ALL_REDUCE_MAX ||
+      collective.bucket() >= uint32_t(plan.buckets_size()))
     return others * dataTypeBytes(collective.type());
   const plan::Bucket &bucket = plan.buckets(int(collective.bucket()));
   return others * double(shardElements(bucket.elements(), shape.world, bucket.quantum())) *
@@ -61,6 +76,8 @@ double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
     return rates.launchSeconds + double(stepBytes(plan, memory, shape, step)) / rates.hostLinkBytes;
   case StepWork::DiskLink:
     return rates.launchSeconds + double(stepBytes(plan, memory, shape, step)) / rates.diskLinkBytes;
+  case StepWork::HostKernel:
+    return rates.launchSeconds + double(stepBytes(plan, memory, shape, step)) / rates.hostMemoryBytes;
   case StepWork::Kernel:
     return work(Work::Kernel);
   case StepWork::Product:
@@ -84,7 +101,7 @@ void forEachTrainingStep(const plan::Plan &plan, const PlanShape &shape,
     if (!isMicrostep && program.name() != "update")
       continue;
     for (const plan::Step &step : program.steps())
-      visit(step, isMicrostep && !step.only_last_microstep() ? shape.accumulate : 1, isMicrostep);
+      visit(step, isMicrostep ? runsPerStep(step, shape.accumulate) : 1, isMicrostep);
   }
 }
 
@@ -98,7 +115,7 @@ double planSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
     forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool inMicrostep) {
       if (inMicrostep != isMicrostep)
         return;
-      const double one = times * stepSeconds(plan, memory, shape, step, rates);
+      const double one = times * busiestShare(plan, step, shape.world) * stepSeconds(plan, memory, shape, step, rates);
       (step.stream() == 2 ? moved : step.stream() == 1 ? seconds[1] : computed) += one;
     });
     seconds[0] += computed;

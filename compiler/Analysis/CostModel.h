@@ -21,12 +21,13 @@ struct MachineRates {
   double launchSeconds;      ///< of any step
   double hostLinkBytes;      ///< moved per second between the device and the host's memory, one way at a time
   double diskLinkBytes;      ///< the same of a disk: reads and writes of one NVMe drive in turn
+  double hostMemoryBytes;    ///< read and written per second by the host's cores of a rank, in their memory
 };
 
 /// A host with AVX2 and `threads` threads per rank; a GPU of the Hopper class (H100 SXM) on NVLink.
 MachineRates hostRates(unsigned threads);
 MachineRates gpuRates();
-/// The rates of what a plan is laid out for.
+/// The rates of what a plan is laid out for: of the GPU in use (GpuModels.h) and of links that were measured.
 MachineRates ratesOf(const PlanShape &shape);
 
 /// What kind of work the flops are.

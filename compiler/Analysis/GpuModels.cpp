@@ -5,21 +5,22 @@
 namespace ztc {
 
 // Memory: the smallest total that CUDA programs report on such a GPU ("GPU 0 has a total capacity of ..." in PyTorch's
-// messages); error correction and the driver keep the rest. Rates: NVIDIA's data sheets, without sparsity.
+// messages); error correction and the driver keep the rest. Rates: NVIDIA's data sheets, without sparsity; to the host
+// 16 lanes of PCIe 5 or 4.
 static const GpuModel kModels[] = {
-    {"B200-180GB", "sm_100a", 178.3, 2250, 75, 7.7, 900},
-    {"H200-141GB", "sm_90a", 139.7, 989, 67, 4.8, 450},
-    {"H100-80GB", "sm_90a", 79.1, 989, 67, 3.35, 450},
-    {"H100-PCIE-80GB", "sm_90a", 79.1, 756, 51, 2.0, 64},
-    {"A100-80GB", "sm_80", 79.1, 312, 19.5, 2.04, 300},
-    {"RTX-A6000-48GB", "sm_80", 47.4, 155, 38.7, 0.77, 32},
-    {"RTX-6000-ADA-48GB", "sm_89", 47.4, 364, 91, 0.96, 32},
-    {"L40S-48GB", "sm_89", 44.3, 362, 91, 0.86, 32},
-    {"A100-40GB", "sm_80", 39.3, 312, 19.5, 1.56, 300},
-    {"RTX-3090-24GB", "sm_80", 23.5, 71, 35.6, 0.94, 32},
-    {"RTX-4090-24GB", "sm_89", 23.5, 165, 82.6, 1.0, 32},
-    {"A10G-24GB", "sm_80", 22.0, 70, 31.5, 0.6, 32},
-    {"L4-24GB", "sm_89", 21.9, 121, 30, 0.3, 32},
+    {"B200-180GB", "sm_100a", 178.3, 2250, 75, 7.7, 900, 64},
+    {"H200-141GB", "sm_90a", 139.7, 989, 67, 4.8, 450, 64},
+    {"H100-80GB", "sm_90a", 79.1, 989, 67, 3.35, 450, 64},
+    {"H100-PCIE-80GB", "sm_90a", 79.1, 756, 51, 2.0, 64, 64},
+    {"A100-80GB", "sm_80", 79.1, 312, 19.5, 2.04, 300, 32},
+    {"RTX-A6000-48GB", "sm_80", 47.4, 155, 38.7, 0.77, 32, 32},
+    {"RTX-6000-ADA-48GB", "sm_89", 47.4, 364, 91, 0.96, 32, 32},
+    {"L40S-48GB", "sm_89", 44.3, 362, 91, 0.86, 32, 32},
+    {"A100-40GB", "sm_80", 39.3, 312, 19.5, 1.56, 300, 32},
+    {"RTX-3090-24GB", "sm_80", 23.5, 71, 35.6, 0.94, 32, 32},
+    {"RTX-4090-24GB", "sm_89", 23.5, 165, 82.6, 1.0, 32, 32},
+    {"A10G-24GB", "sm_80", 22.0, 70, 31.5, 0.6, 32, 32},
+    {"L4-24GB", "sm_89", 21.9, 121, 30, 0.3, 32, 32},
 };
 
 llvm::ArrayRef<GpuModel> allGpuModels() {
@@ -46,7 +47,28 @@ MachineRates ratesOf(const GpuModel &model) {
   rates.kernelFlops *= model.vectorTeraflops / known.vectorTeraflops;
   rates.memoryBytes *= model.memoryTerabytes / known.memoryTerabytes;
   rates.wireBytes *= model.linkGigabytes / known.linkGigabytes;
+  rates.hostLinkBytes *= model.hostGigabytes / known.hostGigabytes;
   return rates;
+}
+
+static const GpuModel *&modelInUse() {
+  static const GpuModel *model = nullptr;
+  return model;
+}
+
+void useGpuModel(const GpuModel *model) {
+  modelInUse() = model;
+}
+
+const GpuModel *gpuModelInUse() {
+  return modelInUse();
+}
+
+bool isOfModel(llvm::StringRef name, const GpuModel &model) {
+  // Its words but the last, which is the memory.
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::StringRef(model.name).rsplit('-').first.split(words, '-');
+  return llvm::all_of(words, [&](llvm::StringRef word) { return name.contains_insensitive(word); });
 }
 
 } // namespace ztc

@@ -14,6 +14,7 @@ struct GpuModel {
   double vectorTeraflops; ///< f32 outside of tensor cores
   double memoryTerabytes; ///< per second
   double linkGigabytes;   ///< per second and direction, to GPUs of the same machine
+  double hostGigabytes;   ///< the same to the host's memory
 
   uint64_t memoryBytes() const { return uint64_t(memoryGib * (uint64_t(1) << 30)); }
 };
@@ -27,5 +28,13 @@ std::string gpuModelNames();
 
 /// What such a GPU reaches: the rates of the H100, by the ratio of the data sheets.
 MachineRates ratesOf(const GpuModel &model);
+
+/// From here on ratesOf(PlanShape) of GPUs is that of this model; null: of the H100. For a program to call once, before
+/// it asks for rates.
+void useGpuModel(const GpuModel *model);
+/// What was given; null where nothing was.
+const GpuModel *gpuModelInUse();
+/// Whether a device that calls itself `name`, "NVIDIA GeForce RTX 4090", is of this model.
+bool isOfModel(llvm::StringRef name, const GpuModel &model);
 
 } // namespace ztc

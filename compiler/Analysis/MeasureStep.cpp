@@ -11,7 +11,8 @@ StatusOr<StepMeasure> measurePlan(const plan::Plan &plan, const PlanShape &shape
   StatusOr<MemoryPlan> memory = planMemory(plan, shape);
   if (!memory.isOk())
     return memory.status();
-  return StepMeasure{memory->arenaBytes, planSeconds(plan, *memory, shape, rates)};
+  return StepMeasure{memory->arenaBytes, planSeconds(plan, *memory, shape, rates), memory->host.bytes,
+                     memory->disk.bytes};
 }
 
 StatusOr<StepTotals> totalPlan(const plan::Plan &plan, const PlanShape &shape) {
@@ -25,7 +26,8 @@ StatusOr<StepTotals> totalPlan(const plan::Plan &plan, const PlanShape &shape) {
   forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool) {
     const StepDefinition *definition = definitionOf(step);
     const StepWork work = definition ? definition->work(plan, step) : StepWork::None;
-    if (work == StepWork::None || work == StepWork::Wire || work == StepWork::HostLink || work == StepWork::DiskLink)
+    if (work == StepWork::None || work == StepWork::Wire || work == StepWork::HostLink || work == StepWork::DiskLink ||
+        work == StepWork::HostKernel)
       return;
     totals.movedBytes += times * stepBytes(plan, *memory, shape, step);
     totals.flops += times * step.flops();

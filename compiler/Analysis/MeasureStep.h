@@ -13,6 +13,8 @@ namespace ztc {
 struct StepMeasure {
   uint64_t peakBytes = 0; ///< the arena
   double seconds = 0;     ///< by the cost model
+  uint64_t hostBytes = 0; ///< what lies below the device: in the host's memory
+  uint64_t diskBytes = 0; ///< and in a file
 };
 
 /// The same, and what makes up the time.

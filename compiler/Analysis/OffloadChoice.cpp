@@ -6,10 +6,12 @@ using namespace mlir;
 namespace ztc {
 
 static constexpr std::pair<llvm::StringLiteral, OffloadChoice::Share OffloadChoice::*> kKinds[] = {
-    {"states", &OffloadChoice::states},
-    {"masters", &OffloadChoice::masters},
-    {"parameters", &OffloadChoice::parameters},
+    {"states", &OffloadChoice::states},           {"masters", &OffloadChoice::masters},
+    {"parameters", &OffloadChoice::parameters},   {"gradients", &OffloadChoice::gradients},
+    {"activations", &OffloadChoice::activations},
 };
+
+static constexpr llvm::StringLiteral kUpdateOnHost = "/update=host";
 
 std::string OffloadChoice::text() const {
   if (isEmpty())
@@ -18,6 +20,8 @@ std::string OffloadChoice::text() const {
   for (const auto &[name, share] : kKinds)
     text += (text.empty() ? "" : "/") + name.str() + "=" + std::to_string((this->*share).host) + "+" +
             std::to_string((this->*share).disk);
+  if (updatesOnHost)
+    text += kUpdateOnHost;
   return text;
 }
 
@@ -25,6 +29,7 @@ FailureOr<OffloadChoice> OffloadChoice::parse(StringRef text) {
   OffloadChoice choice;
   if (text == "none")
     return choice;
+  choice.updatesOnHost = text.consume_back(kUpdateOnHost);
   for (StringRef part : llvm::split(text, '/')) {
     const auto [name, counts] = part.split('=');
     const auto [host, disk] = counts.split('+');

@@ -1,9 +1,21 @@
 // What lies in the memory spaces below the device's.
 #pragma once
 #include "mlir/Support/LLVM.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 namespace ztc {
+
+/// What a block keeps for its backward stays on the device where it is smaller than one part in so many of the largest.
+inline constexpr uint64_t kSmallestKeptShare = 16;
+
+/// An update of what lies below goes piece by piece: elements of a piece, where a model has so many parameters.
+inline uint64_t updatePieceElements(uint64_t parameters) {
+  constexpr uint64_t kSmallestPiece = uint64_t(1) << 22, kMostPieces = 256;
+  return std::max(kSmallestPiece, llvm::PowerOf2Ceil(parameters / kMostPieces));
+}
 
 /// Of each kind of slot the buckets whose slots lie below: the first `host` of those that have such a slot in
 /// page-locked memory, the next `disk` in a file, in the order of the module's buckets.
@@ -12,13 +24,24 @@ struct OffloadChoice {
     unsigned host = 0, disk = 0;
     bool operator==(const Share &) const = default;
   };
-  Share states;     ///< of the optimizer, all of a bucket together
-  Share masters;    ///< what narrow parameters lack
-  Share parameters; ///< where they are gathered before each use (ZeRO-3), frozen ones first
+  Share states;      ///< of the optimizer, all of a bucket together
+  Share masters;     ///< what narrow parameters lack
+  Share parameters;  ///< where they are gathered before each use (ZeRO-3), frozen ones first
+  Share gradients;   ///< from a micro-step to the next, and to the update
+  Share activations; ///< of blocks, the first ones first: what waits for the backward
+  /// Buckets whose states lie in the host's memory are updated there, by its cores: gradients go down, parameters come
+  /// up. Else their states stream through the device.
+  bool updatesOnHost = false;
 
-  bool isEmpty() const { return *this == OffloadChoice(); }
+  /// Whether nothing lies below.
+  bool isEmpty() const {
+    OffloadChoice nothing;
+    nothing.updatesOnHost = updatesOnHost;
+    return *this == nothing;
+  }
   bool operator==(const OffloadChoice &) const = default;
-  /// As one word: "states=2+30/masters=0+12/parameters=0+0", host and disk; "none" where it is empty.
+  /// As one word: "states=2+30/masters=0+12/parameters=0+0/gradients=0+0/activations=0+0", host and disk, with
+  /// "/update=host" where updatesOnHost; "none" where it is empty.
   std::string text() const;
   /// Reads such a word; fails where it is none.
   static mlir::FailureOr<OffloadChoice> parse(llvm::StringRef text);

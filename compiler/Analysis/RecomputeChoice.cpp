@@ -11,7 +11,10 @@ const std::array<const char *, kRecomputeGroups> kRecomputeGroupNames = {"pointw
 
 void RecomputeChoice::remove(int64_t layer, RecomputeGroup group) {
   auto found = masks.find(layer);
-  if (found != masks.end() && (found->second &= ~(1u << unsigned(group))) == 0)
+  if (found == masks.end())
+    return;
+  found->second &= ~(1u << unsigned(group));
+  if (found->second == 0)
     masks.erase(found);
 }
 

@@ -6,9 +6,6 @@ using namespace mlir;
 
 namespace ztc::codegen {
 
-/// Shared memory, as NVPTX numbers it.
-static constexpr unsigned kSharedSpace = 3;
-
 BlockKernel::Values BlockKernel::forRangeRolled(Value begin, Value end, int64_t step, Values carried,
                                                 llvm::function_ref<void(Value, Values &)> body) {
   Values results = forRange(begin, end, step, std::move(carried), body);

@@ -91,9 +91,10 @@ struct AttentionForm {
 inline constexpr int64_t kMaxGpuHeadDim = 512;
 
 /// What becomes of the head's products before the loss: cap(scale * x), with cap(x) = softcap * tanh(x / softcap) where
-/// softcap is not 0.
+/// softcap is not 0; and whether each row's loss and cotangents are multiplied by a weight of its own.
 struct LogitForm {
   double scale = 1.0, softcap = 0.0;
+  bool weighted = false;
 
   bool isPlain() const { return scale == 1.0 && softcap == 0.0; }
 };
@@ -133,7 +134,7 @@ public:
   /// `columns`: of the matrix.
   KernelDescription addGpuDequantize(graph::WeightFormat format, int64_t columns, mlir::Type to);
   /// Of a matrix of type `from`: the largest magnitudes of its parts, and its fp8 codes (e4m3, or e5m2) in the orders
-  /// asked for.
+  /// asked for. Of bytes (i8), which are codes, the transposed matrix.
   KernelDescription addGpuFp8Maxima(mlir::Type from);
   KernelDescription addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, mlir::Type from);
   KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary,

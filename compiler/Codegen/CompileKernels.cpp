@@ -2,6 +2,7 @@
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/EmitElf.h"
 #include "compiler/Codegen/EmitSimt.h"
+#include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/OutsideKernels.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,15 +44,15 @@ struct TargetJob {
   std::unique_ptr<llvm::Module> module;
   std::string error;
 
-  void run() {
+  void run(const KernelCache &cache) {
     llvm::StringRef target = image.target;
-    if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image, outside)
-                              : target.starts_with("sm_") ? emitCubin(*module, image, outside)
-                                                          : runElf())
+    if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image, outside, cache)
+                              : target.starts_with("sm_") ? emitCubin(*module, image, outside, cache)
+                                                          : runElf(cache))
       error = llvm::toString(std::move(failure));
   }
-  llvm::Error runElf() {
-    llvm::Expected<std::string> bytes = emitElf(*module, image.target, outside);
+  llvm::Error runElf(const KernelCache &cache) {
+    llvm::Expected<std::string> bytes = emitElf(*module, image.target, outside, cache);
     if (!bytes)
       return bytes.takeError();
     image.bytes = std::move(*bytes);
@@ -124,7 +125,9 @@ static LogicalResult addOutside(ModuleOp forms, TargetJob &job) {
   return success();
 }
 
-FailureOr<std::vector<CompiledImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets) {
+FailureOr<std::vector<CompiledImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets,
+                                                     StringRef cacheFolder) {
+  const KernelCache cache(cacheFolder);
   std::vector<std::unique_ptr<TargetJob>> jobs;
   for (StringRef target : targets) {
     auto source = kernels.lookupSymbol<ModuleOp>(isGpuTarget(target) ? kernel::kGpu : kernel::kHost);
@@ -144,7 +147,7 @@ FailureOr<std::vector<CompiledImage>> compileKernels(ModuleOp kernels, ArrayRef<
   }
   std::vector<std::thread> threads;
   for (std::unique_ptr<TargetJob> &job : jobs)
-    threads.emplace_back([&] { job->run(); });
+    threads.emplace_back([&] { job->run(cache); });
   for (std::thread &thread : threads)
     thread.join();
   std::vector<CompiledImage> images;

@@ -17,8 +17,8 @@ struct CompiledImage : KernelImage {
 
 /// Compiles the lowered modules `@host` and `@gpu` of `kernels`, for each target the one that it needs: targets compile
 /// on threads of their own. One image per target, in order; after that of a GPU a cubin from outside for each
-/// kernel.func that has one for it.
-llvm::FailureOr<std::vector<CompiledImage>> compileKernels(mlir::ModuleOp kernels,
-                                                           llvm::ArrayRef<llvm::StringRef> targets);
+/// kernel.func that has one for it. `cacheFolder`: where machine code is kept between compilations; empty: nowhere.
+llvm::FailureOr<std::vector<CompiledImage>>
+compileKernels(mlir::ModuleOp kernels, llvm::ArrayRef<llvm::StringRef> targets, llvm::StringRef cacheFolder = "");
 
 } // namespace ztc::codegen

@@ -154,7 +154,7 @@ private:
   }
 
   /// sums[piece][row] += weights * rows of the tensor from `first` on.
-  void addProducts(Values weights, const Tensor &tensor, Value first, MutableArrayRef<Value> sums) {
+  void addProducts(const Values &weights, const Tensor &tensor, Value first, MutableArrayRef<Value> sums) {
     k.barrier();
     storeWeights(weights);
     for (int64_t piece = 0; piece < pieces_; ++piece) {

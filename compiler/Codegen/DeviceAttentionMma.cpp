@@ -18,14 +18,14 @@ namespace {
 
 constexpr int64_t kWarpRows = 16, kRows = kWarpRows * AttentionEmitter::kThreads / 32;
 /// Bytes of an element; elements of the widest load; a step of a product's inner dimension.
-constexpr int64_t kBytes = 2, kVector = 8, kDepth = 16;
+constexpr int64_t kBytes = 2, kWarpVector = 8, kDepth = 16;
 
 class MmaAttention : public AttentionEmitter {
 public:
   MmaAttention(BlockKernel &kernel, AttentionKernel kind, const AttentionForm &form)
       : AttentionEmitter(kernel, kind, form, kRows),
         // An odd number of 16-byte pieces: the eight rows of a matrix meet different banks.
-        pitch_(form.headDim + kVector), steps_(form.headDim / kDepth),
+        pitch_(form.headDim + kWarpVector), steps_(form.headDim / kDepth),
         // The sums of two results leave no registers for the rows that stay.
         inRegisters_(kind != AttentionKernel::KeyGrad || form.headDim <= 96),
         columns_(!inRegisters_                                            ? 16
@@ -70,19 +70,20 @@ private:
 
   /// `count` rows of a tensor from `first` on into shared memory, there from row `at` on; zeros past its end.
   void loadTile(const Tensor &tensor, Value first, int64_t count, Value memory, int64_t at) {
-    const int64_t perRow = dim_ / kVector, total = count * perRow;
+    const int64_t perRow = dim_ / kWarpVector, total = count * perRow;
     Value left = b.sub(seq_, first), start = rowOf(tensor, first), stride = rowStride(tensor);
     auto type = VectorType::get({4}, b.getI32Type());
     for (int64_t turn = 0; turn * kThreads < total; ++turn) {
       Value number = b.add(thread_, i32(turn * kThreads));
       Value row = arith::DivUIOp::create(b, number, i32(perRow));
-      Value column = b.mul(arith::RemUIOp::create(b, number, i32(perRow)), i32(kVector));
+      Value column = b.mul(arith::RemUIOp::create(b, number, i32(perRow)), i32(kWarpVector));
       auto move = [&] {
         Value vector = guarded(less(row, left), b.integer(type, 0), [&] {
           Value from = b.address(b.address(start, element_, b.mul(row, stride)), element_, column);
-          return b.load(from, b.getI32Type(), 4, kVector * kBytes);
+          return b.load(from, b.getI32Type(), 4, kWarpVector * kBytes);
         });
-        b.store(vector, b.address(memory, element_, b.add(position(row, column), i32(at * pitch_))), kVector * kBytes);
+        b.store(vector, b.address(memory, element_, b.add(position(row, column), i32(at * pitch_))),
+                kWarpVector * kBytes);
       };
       if ((turn + 1) * kThreads <= total)
         move();

@@ -141,9 +141,13 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
   const int64_t lanes = isNarrow(type) ? 8 : 4;
   const bool isCut = vocabulary % lanes != 0;
   StringRef name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
-  std::string full = (name + typeSuffix(type) + "_" + Twine(lanes) + (isCut ? "_cut" : "") + formSuffix(form)).str();
+  std::string full = (name + (form.weighted ? "_weighted" : "") + typeSuffix(type) + "_" + Twine(lanes) +
+                      (isCut ? "_cut" : "") + formSuffix(form))
+                         .str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
+  if (form.weighted)
+    written.push_back(false);
   return deviceService(*state_, full, written, 1, threads, 1, [&](BlockKernel &k) {
     KernelBuilder &b = k.b;
     Type f32 = b.getF32Type(), i32 = b.getI32Type(), element = b.element(type);
@@ -165,10 +169,18 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
     auto counted = [&] {
       Value wanted = bendLogit(b, form, b.load(b.address(row.base, element, target), element, 1));
       Softmax softmax = row.softmax();
-      storeLoss(b.sub(b.add(softmax.maximum, b.log(softmax.sum)), wanted));
+      Value loss = b.sub(b.add(softmax.maximum, b.log(softmax.sum)), wanted), weight;
+      if (form.weighted) {
+        weight = b.load(b.address(k.buffer(training ? 4 : 3), f32, k.block()), f32, 1);
+        loss = b.mul(loss, weight);
+      }
+      storeLoss(loss);
       if (!training)
         return;
-      Value scale = b.load(k.buffer(2), f32, 1), inverse = b.div(b.real(f32, 1.0), softmax.sum);
+      Value scale = b.load(k.buffer(2), f32, 1);
+      if (weight)
+        scale = b.mul(scale, weight);
+      Value inverse = b.div(b.real(f32, 1.0), softmax.sum);
       auto i64s = VectorType::get({lanes}, b.getI64Type());
       Value numbers = arith::ConstantOp::create(
           b, DenseElementsAttr::get(i64s, ArrayRef<int64_t>(llvm::to_vector(llvm::seq<int64_t>(0, lanes)))));

@@ -11,7 +11,7 @@ using namespace codegen;
 namespace {
 
 /// Elements that a thread writes: of bf16 and f16 those of its widest access.
-constexpr int64_t kThreads = 256, kLanes = 8;
+constexpr int64_t kDequantizeThreads = 256, kDequantizeLanes = 8;
 
 /// Parts of a weight's bytes.
 struct WeightBytes {
@@ -41,7 +41,7 @@ void storeRow(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element, V
 /// The same of a piece that is there in full and begins at a multiple of its own size.
 void storePiece(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element, Value first) {
   KernelBuilder &b = k.b;
-  Value whole = LLVM::PoisonOp::create(b, VectorType::get({kLanes}, b.getF32Type()));
+  Value whole = LLVM::PoisonOp::create(b, VectorType::get({kDequantizeLanes}, b.getF32Type()));
   for (auto [index, number] : llvm::enumerate(numbers))
     whole = LLVM::InsertElementOp::create(b, whole, number, b.integer(b.getI32Type(), index));
   b.store(b.convertReal(whole, element), b.address(to, element, first), element, kVectorBytes);
@@ -53,7 +53,8 @@ void emitNf4(BlockKernel &k, Type element, bool byRow) {
   WeightBytes weight{b, k.buffer(0)};
   Value elements = k.scalar(0), scales = k.scalar(1), nestedScales = k.scalar(2), nestedMap = k.scalar(3),
         map = k.scalar(4), mean = k.scalar(5);
-  Value unit = b.add(b.mul(k.block(), b.i64(kThreads)), k.thread()), first = b.mul(unit, b.i64(kLanes));
+  Value unit = b.add(b.mul(k.block(), b.i64(kDequantizeThreads)), k.thread()),
+        first = b.mul(unit, b.i64(kDequantizeLanes));
   auto shifted = [&](Value x, int64_t bits) -> Value { return arith::ShRUIOp::create(b, x, b.i64(bits)); };
   k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
     Value block = shifted(first, llvm::Log2_64(kNf4Block));
@@ -69,12 +70,12 @@ void emitNf4(BlockKernel &k, Type element, bool byRow) {
     Value word = b.load(weight.byteAt(shifted(first, 1)), b.getI32Type(), 1, 4);
     Value codes = arith::ExtUIOp::create(b, b.getI64Type(), word);
     SmallVector<Value> numbers;
-    for (int64_t i = 0; i < kLanes; ++i) {
+    for (int64_t i = 0; i < kDequantizeLanes; ++i) {
       Value code = arith::AndIOp::create(b, shifted(codes, 8 * (i / 2) + (i % 2 ? 0 : 4)), b.i64(15));
       numbers.push_back(b.mul(weight.real(map, code), scale));
     }
     k.ifElse(
-        b.compare(arith::CmpIPredicate::sle, b.add(first, b.i64(kLanes)), elements),
+        b.compare(arith::CmpIPredicate::sle, b.add(first, b.i64(kDequantizeLanes)), elements),
         [&] { storePiece(k, numbers, k.buffer(1), element, first); },
         [&] { storeRow(k, numbers, k.buffer(1), element, first, elements); });
   });
@@ -84,13 +85,13 @@ void emitInt8(BlockKernel &k, Type element) {
   KernelBuilder &b = k.b;
   WeightBytes weight{b, k.buffer(0)};
   Value columns = k.scalar(0), unitsInRow = k.scalar(1), scales = k.scalar(2);
-  Value unit = b.add(b.mul(k.block(), b.i64(kThreads)), k.thread());
+  Value unit = b.add(b.mul(k.block(), b.i64(kDequantizeThreads)), k.thread());
   k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
     Value row = arith::DivUIOp::create(b, unit, unitsInRow);
-    Value column = b.mul(b.sub(unit, b.mul(row, unitsInRow)), b.i64(kLanes));
+    Value column = b.mul(b.sub(unit, b.mul(row, unitsInRow)), b.i64(kDequantizeLanes));
     Value first = b.add(b.mul(row, columns), column), end = b.add(b.mul(row, columns), columns);
     Value scale = weight.real(scales, row), one = b.real(b.getF32Type(), kInt8Unit);
-    for (int64_t i = 0; i < kLanes; ++i) {
+    for (int64_t i = 0; i < kDequantizeLanes; ++i) {
       Value at = b.add(first, b.i64(i));
       k.ifThen(b.compare(arith::CmpIPredicate::slt, at, end), [&] {
         Value code = b.load(weight.byteAt(at), b.getI8Type(), 1);
@@ -110,7 +111,7 @@ KernelDescription KernelModule::addGpuDequantize(graph::WeightFormat format, int
   return deviceService(
       *state_,
       ("gpu_dequantize_" + graph::stringifyWeightFormat(format) + (byRow ? "_rows" : "") + typeSuffix(to)).str(),
-      {false, true}, isNf4 ? (byRow ? 7 : 6) : 3, kThreads, kThreads, [&](BlockKernel &k) {
+      {false, true}, isNf4 ? (byRow ? 7 : 6) : 3, kDequantizeThreads, kDequantizeThreads, [&](BlockKernel &k) {
         Type element = k.b.element(to);
         if (isNf4)
           emitNf4(k, element, byRow);

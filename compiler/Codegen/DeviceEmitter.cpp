@@ -9,9 +9,6 @@ using namespace mlir;
 
 namespace ztc::codegen {
 
-/// Global memory and shared memory, as NVPTX numbers them.
-static constexpr unsigned kSharedSpace = 3;
-
 DeviceEmitter::DeviceEmitter(KernelBuilder &builder, ColumnPlans &plans, func::FuncOp kernel, int64_t vector)
     : KernelEmitter(builder, plans), kernel_(kernel), vector_(vector) {}
 
@@ -237,7 +234,7 @@ SmallVector<Value> DeviceEmitter::lanesAsScalars(Value value, unsigned level) {
   return scalars;
 }
 
-Element DeviceEmitter::reduceLast(Operation *op, bool sum, ArrayRef<int64_t> outerAxes, Access access) {
+Element DeviceEmitter::reduceLast(Operation *op, bool sum, ArrayRef<int64_t> outerAxes, const Access &access) {
   auto source = cast<RankedTensorType>(op->getOperand(0).getType());
   Type stored = element(source);
   if (const IndexSymbol *lane = laneOf(access)) {

@@ -78,7 +78,7 @@ public:
 protected:
   int64_t columnBase(LoopKey key) override { return bases_[key]; }
   int64_t alignmentOf(const IndexExpr &index, mlir::Type element) override;
-  Element reduceLast(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access) override;
+  Element reduceLast(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, const Access &access) override;
 
 private:
   Element reduceByTeam(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access,

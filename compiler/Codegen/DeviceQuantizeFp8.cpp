@@ -2,6 +2,7 @@
 // runtime/Core/Fp8.h, bit for bit.
 #include "compiler/Codegen/BlockKernel.h"
 #include "compiler/Codegen/DeviceEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "runtime/Core/Fp8.h"
 
 using namespace mlir;
@@ -11,8 +12,8 @@ using namespace codegen;
 
 namespace {
 
-/// `kLanes`: elements that a thread reads at once when it looks for the largest.
-constexpr int64_t kThreads = 256, kLanes = 8;
+/// `kQuantizeFp8Lanes`: elements that a thread reads at once when it looks for the largest.
+constexpr int64_t kQuantizeFp8Threads = 256, kQuantizeFp8Lanes = 8;
 constexpr auto kTile = int64_t(kFp8Tile);
 
 class Fp8Kernel {
@@ -23,25 +24,26 @@ public:
   /// The largest magnitude of every `parts`-th stretch of the matrix, as bits: those of numbers that are not negative
   /// order as the numbers do, NaN after all others.
   void emitMaxima() {
-    Value pieces = k.scalar(0), parts = k.scalar(1), first = b.add(b.mul(k.block(), b.i64(kThreads)), k.thread());
-    Value stride = b.mul(parts, b.i64(kThreads));
+    Value pieces = k.scalar(0), parts = k.scalar(1),
+          first = b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread());
+    Value stride = b.mul(parts, b.i64(kQuantizeFp8Threads));
     Value turns = arith::DivUIOp::create(b, b.add(pieces, b.sub(stride, b.i64(1))), stride);
-    auto vector = VectorType::get({kLanes}, i32);
+    auto vector = VectorType::get({kQuantizeFp8Lanes}, i32);
     Value none = b.integer(vector, 0), magnitude = b.integer(vector, 0x7fffffff);
     auto found = k.forRange(b.i64(0), turns, 1, {none}, [&](Value turn, BlockKernel::Values &largest) {
       Value piece = b.add(first, b.mul(turn, stride));
       Value seen = k.choose(
           b.compare(arith::CmpIPredicate::slt, piece, pieces),
           [&]() -> Value {
-            Value at = b.address(k.buffer(0), element, b.mul(piece, b.i64(kLanes)));
-            Value bits = b.bitcast(b.load(at, element, kLanes, kVectorBytes), i32);
+            Value at = b.address(k.buffer(0), element, b.mul(piece, b.i64(kQuantizeFp8Lanes)));
+            Value bits = b.bitcast(b.load(at, element, kQuantizeFp8Lanes, kVectorBytes), i32);
             return arith::AndIOp::create(b, bits, magnitude);
           },
           [&] { return none; });
       largest[0] = b.maximum(largest[0], seen);
     });
     Value largest = lane(found[0], 0);
-    for (int64_t i = 1; i < kLanes; ++i)
+    for (int64_t i = 1; i < kQuantizeFp8Lanes; ++i)
       largest = b.maximum(largest, lane(found[0], i));
     largest = overBlock(largest);
     k.ifThen(isFirst(k.thread()), [&] { b.store(largest, b.address(k.buffer(1), i32, k.block())); });
@@ -52,20 +54,24 @@ public:
   void emitCodes(Fp8Format format, bool byRows, bool byColumns) {
     Value rows = k.scalar(0), columns = k.scalar(1), parts = k.scalar(2);
     Value scale = scaleOf(format, parts);
-    Value unit = b.add(b.mul(k.block(), b.i64(kThreads)), k.thread());
+    Value unit = b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread());
     k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
       Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
       Value row = b.mul(band, b.i64(kTile));
-      SmallVector<Value> words(kTile / 4, b.integer(i32, 0));
-      SmallVector<Value> numbers;
-      for (int64_t r = 0; r < kTile; ++r)
-        numbers.push_back(b.load(b.address(k.buffer(0), element, at(row, r, columns, column)), element, 1));
-      for (int64_t r = 0; r < kTile; ++r) {
-        Value code = encode(b.mul(numbers[r], scale), format);
-        if (byRows)
-          b.store(arith::TruncIOp::create(b, b.getI8Type(), code),
-                  b.address(k.buffer(3), b.getI8Type(), at(row, r, columns, column)));
-        words[r / 4] = arith::OrIOp::create(b, words[r / 4], shiftLeft(code, 8 * (r % 4)));
+      SmallVector<Value> words(kTile / 4), numbers, places{b.add(b.mul(row, columns), column)};
+      for (int64_t r = 1; r < kTile; ++r)
+        places.push_back(b.add(places.back(), columns));
+      for (Value place : places)
+        numbers.push_back(b.load(b.address(k.buffer(0), element, place), element, 1));
+      for (int64_t r = 0; r < kTile; r += 2) {
+        Value pair = encode(b.mul(numbers[r], scale), b.mul(numbers[r + 1], scale), format);
+        if (byRows) {
+          store(pair, 3, places[r]);
+          Value upper = arith::ShRUIOp::create(b, pair, b.integer(b.getI16Type(), 8));
+          store(upper, 3, places[r + 1]);
+        }
+        Value wide = arith::ExtUIOp::create(b, i32, pair);
+        words[r / 4] = r % 4 ? arith::OrIOp::create(b, words[r / 4], shiftLeft(wide, 16)).getResult() : wide;
       }
       if (!byColumns)
         return;
@@ -76,18 +82,40 @@ public:
     });
   }
 
+  /// As emitCodes, of codes.
+  void emitTransposed() {
+    Value rows = k.scalar(0), columns = k.scalar(1);
+    Value unit = b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread());
+    k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
+      Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
+      Value row = b.mul(band, b.i64(kTile)), place = b.add(b.mul(row, columns), column);
+      SmallVector<Value> codes;
+      for (int64_t r = 0; r < kTile; ++r) {
+        codes.push_back(b.load(b.address(k.buffer(0), b.getI8Type(), place), b.getI8Type(), 1));
+        place = b.add(place, columns);
+      }
+      Value whole = LLVM::PoisonOp::create(b, VectorType::get({kTile / 4}, i32));
+      for (int64_t word = 0; word < kTile / 4; ++word) {
+        Value joined = arith::ExtUIOp::create(b, i32, codes[4 * word]);
+        for (int64_t byte = 1; byte < 4; ++byte) {
+          Value wide = arith::ExtUIOp::create(b, i32, codes[4 * word + byte]);
+          joined = arith::OrIOp::create(b, joined, shiftLeft(wide, 8 * byte));
+        }
+        whole = LLVM::InsertElementOp::create(b, whole, joined, b.integer(i32, word));
+      }
+      b.store(whole, b.address(k.buffer(1), b.getI8Type(), b.add(b.mul(column, rows), row)), kVectorBytes);
+    });
+  }
+
 private:
-  static constexpr int64_t kWarps = kThreads / kWarp;
+  static constexpr int64_t kWarps = kQuantizeFp8Threads / kWarp;
 
   Value lane(Value vector, int64_t index) { return LLVM::ExtractElementOp::create(b, vector, b.integer(i32, index)); }
   Value isFirst(Value number) { return b.compare(arith::CmpIPredicate::eq, number, b.i64(0)); }
-  Value shiftLeft(Value x, int64_t bits) {
-    return bits ? arith::ShLIOp::create(b, x, b.integer(i32, bits)).getResult() : x;
-  }
-  Value shiftRight(Value x, int64_t bits) { return arith::ShRUIOp::create(b, x, b.integer(i32, bits)); }
-  Value masked(Value x, int64_t mask) { return arith::AndIOp::create(b, x, b.integer(i32, mask)); }
-  Value at(Value row, int64_t r, Value columns, Value column) {
-    return b.add(b.mul(b.add(row, b.i64(r)), columns), column);
+  Value shiftLeft(Value x, int64_t bits) { return arith::ShLIOp::create(b, x, b.integer(i32, bits)); }
+  /// The lower byte of `code`, an i16, as element `index` of a buffer.
+  void store(Value code, unsigned buffer, Value index) {
+    b.store(arith::TruncIOp::create(b, b.getI8Type(), code), b.address(k.buffer(buffer), b.getI8Type(), index));
   }
 
   /// The maximum of all threads' numbers, i32, in every thread.
@@ -108,7 +136,7 @@ private:
   /// kFp8Partials numbers are in the cache.
   Value scaleOf(Fp8Format format, Value parts) {
     Value largest = b.integer(i32, 0);
-    for (int64_t first = 0; first < int64_t(kFp8Partials); first += kThreads) {
+    for (int64_t first = 0; first < int64_t(kFp8Partials); first += kQuantizeFp8Threads) {
       Value part = b.add(k.thread(), b.i64(first));
       Value seen = k.choose(
           b.compare(arith::CmpIPredicate::slt, part, parts),
@@ -126,23 +154,13 @@ private:
     return scale;
   }
 
-  /// toFp8 of an f32: i32, the code in the lowest byte.
-  Value encode(Value number, Fp8Format format) {
-    const bool isE4m3 = format == Fp8Format::E4m3;
-    const int64_t dropped = isE4m3 ? 20 : 21, rebias = int64_t(isE4m3 ? 127 - 7 : 127 - 15) << 23;
-    const float anchor = isE4m3 ? 0x1p14f : 0x1p7f;
-    Value bits = b.bitcast(number, i32), magnitude = masked(bits, 0x7fffffff);
-    Value limited = b.minimum(magnitude, bitsOf(largestFp8(format)));
-    Value odd = masked(shiftRight(limited, dropped), 1);
-    Value rounded =
-        shiftRight(b.add(b.add(limited, b.integer(i32, (int64_t(1) << (dropped - 1)) - 1 - rebias)), odd), dropped);
-    Value small = b.sub(b.bitcast(b.add(b.bitcast(limited, f32), b.real(f32, anchor)), i32), bitsOf(anchor));
-    Value isSmall = b.compare(arith::CmpIPredicate::slt, limited, bitsOf(isE4m3 ? 0x1p-6f : 0x1p-14f));
-    Value isNan = b.compare(arith::CmpIPredicate::sgt, magnitude, b.integer(i32, 0x7f800000));
-    Value code = b.select(isNan, b.integer(i32, 0x7f), b.select(isSmall, small, rounded));
-    return arith::OrIOp::create(b, code, masked(shiftRight(bits, 24), 0x80));
+  /// The codes of two f32: i16, the first in the lower byte.
+  Value encode(Value first, Value second, Fp8Format format) {
+    Type codes =
+        format == Fp8Format::E4m3 ? Type(Float8E4M3FNType::get(b.getContext())) : Float8E5M2Type::get(b.getContext());
+    return NVVM::ConvertF32x2ToF8x2Op::create(b, b.getI16Type(), second, first, NVVM::FPRoundingMode::RN,
+                                              NVVM::SaturationMode::SATFINITE, /*relu=*/false, codes);
   }
-  Value bitsOf(float number) { return b.integer(i32, std::bit_cast<int32_t>(number)); }
 
   BlockKernel &k;
   KernelBuilder &b;
@@ -152,17 +170,20 @@ private:
 } // namespace
 
 KernelDescription KernelModule::addGpuFp8Maxima(Type from) {
-  return deviceService(*state_, ("gpu_fp8_maxima" + typeSuffix(from)).str(), {false, true}, 2, kThreads,
+  return deviceService(*state_, ("gpu_fp8_maxima" + typeSuffix(from)).str(), {false, true}, 2, kQuantizeFp8Threads,
                        /*unitsPerBlock=*/1, [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitMaxima(); });
 }
 
 KernelDescription KernelModule::addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, Type from) {
+  if (from.isInteger(8))
+    return deviceService(*state_, "gpu_transpose_codes", {false, true}, 2, kQuantizeFp8Threads, kQuantizeFp8Threads,
+                         [&](BlockKernel &k) { Fp8Kernel(k, from).emitTransposed(); });
   const StringRef order = !byRows ? "columns" : byColumns ? "both" : "rows";
   const std::string name = (Twine("gpu_quantize_") + (isE4m3 ? "e4m3_" : "e5m2_") + order + typeSuffix(from)).str();
   SmallVector<bool> written{false, true, false, true};
   if (byRows && byColumns)
     written.push_back(true);
-  return deviceService(*state_, name, written, 3, kThreads, kThreads, [&](BlockKernel &k) {
+  return deviceService(*state_, name, written, 3, kQuantizeFp8Threads, kQuantizeFp8Threads, [&](BlockKernel &k) {
     Fp8Kernel(k, k.b.element(from)).emitCodes(isE4m3 ? Fp8Format::E4m3 : Fp8Format::E5m2, byRows, byColumns);
   });
 }

@@ -1,5 +1,7 @@
 // Elementwise ops: one table from op name to arithmetic.
 #include "compiler/Codegen/KernelEmitter.h"
+#include "compiler/Codegen/MathExpand.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -13,10 +15,6 @@ using Operands = ArrayRef<Value>;
 /// Operands have one shape; narrow floats arrive as f32.
 using Emission = Value (*)(KernelBuilder &, Operation *, Operands);
 
-bool isReal(Value x) {
-  return isa<FloatType>(getElementTypeOrSelf(x.getType()));
-}
-
 bool isF32(Value x) {
   return getElementTypeOrSelf(x.getType()).isF32();
 }
@@ -26,10 +24,13 @@ template <typename Function> Value f32Function(KernelBuilder &b, Operation *, Op
   return isF32(x[0]) ? Function::create(b, x).getResult() : Value();
 }
 
-/// With e = exp(-|x|): 1/(1+e) for x >= 0 and e/(1+e) below; never overflows and keeps denormal results. 2.5 ulp.
-Value sigmoid(KernelBuilder &b, Operation *, Operands x) {
+/// With e = exp(-|x|): 1/(1+e) for x >= 0 and e/(1+e) below; never overflows and keeps denormal results. 2.5 ulp; of
+/// what is rounded to 16 bits as far as that has use of.
+Value sigmoid(KernelBuilder &b, Operation *op, Operands x) {
   if (!isF32(x[0]))
     return {};
+  if (isNarrow(getElementTypeOrSelf(op->getResult(0).getType())) || op->hasAttr(graph::kRoundedNarrow))
+    return narrowSigmoid(b, x[0]);
   Type type = x[0].getType();
   Value one = b.real(type, 1.0);
   Value e = b.exp(b.negate(b.absolute(x[0])));

@@ -1,5 +1,7 @@
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/DeviceTargets.h"
+#include "compiler/Codegen/Fp8Conversion.h"
+#include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/TargetMachines.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
@@ -9,7 +11,10 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/Base64.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -23,14 +28,14 @@ using namespace llvm;
 
 namespace ztc::codegen {
 
-/// The oldest PTX version that knows the processor: newer drivers and assemblers read it too. A version that is too old
-/// would abort the process.
-static std::string ptxVersion(StringRef cpu) {
+/// The oldest PTX version that knows the processor, and what kernels need of it: newer drivers and assemblers read it
+/// too. A version that is too old would abort the process.
+static std::string ptxVersion(StringRef cpu, unsigned needed) {
   const DeviceTarget *target = findDeviceTarget(cpu);
-  return "+ptx" + std::to_string(target ? target->ptx : 80);
+  return "+ptx" + std::to_string(std::max(target ? target->ptx : 80, needed));
 }
 
-static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
+static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu, unsigned neededPtx = 0) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -38,7 +43,8 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  return createTargetMachine("nvptx64-nvidia-cuda", cpu, ptxVersion(cpu), std::nullopt, CodeGenOptLevel::Aggressive);
+  return createTargetMachine("nvptx64-nvidia-cuda", cpu, ptxVersion(cpu, neededPtx), std::nullopt,
+                             CodeGenOptLevel::Aggressive);
 }
 
 /// Names of NVVM's attributes of functions: threads of a block, and blocks whose registers a multiprocessor has.
@@ -92,7 +98,7 @@ static unsigned versionOf(const std::string &ptxas) {
   SmallString<128> log;
   if (sys::fs::createTemporaryFile("ztc-ptxas", "txt", log))
     return 0;
-  scope_exit cleanup([&] { sys::fs::remove(log); });
+  scope_exit cleanup([&] { (void)sys::fs::remove(log); });
   std::optional<StringRef> streams[] = {StringRef(""), StringRef(log), StringRef(log)};
   if (sys::ExecuteAndWait(ptxas, {ptxas, "--version"}, std::nullopt, streams) != 0)
     return 0;
@@ -164,7 +170,7 @@ static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("ztc-ptx", folder))
     return createStringError("cannot create a temporary folder for the assembler: " + error.message());
-  scope_exit cleanup([&] { sys::fs::remove_directories(folder); });
+  scope_exit cleanup([&] { (void)sys::fs::remove_directories(folder); });
   std::string input = (folder + "/kernels.ptx").str(), output = (folder + "/kernels.cubin").str(),
               log = (folder + "/log").str();
   if (Error error = write(input, ptx))
@@ -214,13 +220,15 @@ static Expected<std::string> writePtx(Module &module, TargetMachine &machine, St
   return ptx.str().str();
 }
 
-Error emitCubin(Module &module, KernelImage &image, const OutsideKernels &outside) {
-  auto machine = createMachine(image.target);
+static Error compileCubin(Module &module, KernelImage &image, const OutsideKernels &outside, const std::string &ptxas) {
+  const DeviceTarget *target = findDeviceTarget(image.target);
+  if (!target || !(target->products & kFp8Products))
+    expandFp8Conversions(module);
+  auto machine = createMachine(image.target, convertsToFp8(module) ? kFp8ConversionPtx : 0);
   if (!machine)
     return machine.takeError();
   if (Error error = prepare(module, **machine))
     return error;
-  std::string ptxas = findPtxas();
   // Kept for kernels that spill; a clone would not keep the order of uses, which the code generator's choices follow.
   SmallString<0> optimised;
   if (!ptxas.empty()) {
@@ -250,6 +258,63 @@ Error emitCubin(Module &module, KernelImage &image, const OutsideKernels &outsid
     return ptx.takeError();
   image.ptx = std::move(*ptx);
   return assemble(ptxas, image.ptx, image);
+}
+
+/// What compiling filled in, as it is kept: PTX and image as text of JSON.
+static std::string printImage(const KernelImage &image) {
+  json::Object resources;
+  for (const auto &[kernel, taken] : image.resources)
+    resources[kernel] = json::Array{int64_t(taken.registers), int64_t(taken.localBytes)};
+  return formatv("{0}", json::Value(json::Object{{"bytes", encodeBase64(image.bytes)},
+                                                 {"ptx", image.ptx},
+                                                 {"cuda", image.cudaVersion},
+                                                 {"resources", std::move(resources)}}))
+      .str();
+}
+
+/// Whether `text` is such an image; `image` is complete only then.
+static bool parseImage(StringRef text, KernelImage &image) {
+  Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return consumeError(value.takeError()), false;
+  const json::Object *object = value->getAsObject();
+  const json::Object *resources = object ? object->getObject("resources") : nullptr;
+  const auto bytes = object ? object->getString("bytes") : std::nullopt,
+             ptx = object ? object->getString("ptx") : std::nullopt;
+  const auto cuda = object ? object->getInteger("cuda") : std::nullopt;
+  std::vector<char> decoded;
+  if (!resources || !bytes || !ptx || !cuda)
+    return false;
+  if (Error error = decodeBase64(*bytes, decoded))
+    return consumeError(std::move(error)), false;
+  image.bytes.assign(decoded.begin(), decoded.end());
+  image.ptx = ptx->str();
+  image.cudaVersion = unsigned(*cuda);
+  for (const auto &[kernel, taken] : *resources)
+    if (const json::Array *pair = taken.getAsArray(); pair && pair->size() == 2)
+      image.resources[kernel.str()] = {unsigned((*pair)[0].getAsInteger().value_or(0)),
+                                       unsigned((*pair)[1].getAsInteger().value_or(0))};
+  return true;
+}
+
+Error emitCubin(Module &module, KernelImage &image, const OutsideKernels &outside, const KernelCache &cache) {
+  const std::string ptxas = findPtxas();
+  if (!cache.isOpen())
+    return compileCubin(module, image, outside, ptxas);
+  SmallString<0> bitcode;
+  raw_svector_ostream stream(bitcode);
+  WriteBitcodeToFile(module, stream, /*ShouldPreserveUseListOrder=*/true);
+  const std::string assembler = identityOf(ptxas);
+  SmallVector<StringRef> parts{image.target, bitcode, assembler};
+  append_range(parts, outside.pieces);
+  append_range(parts, outside.symbols);
+  const std::string key = KernelCache::keyOf(parts);
+  if (std::optional<std::string> known = cache.find(key); known && parseImage(*known, image))
+    return Error::success();
+  if (Error error = compileCubin(module, image, outside, ptxas))
+    return error;
+  cache.store(key, printImage(image));
+  return Error::success();
 }
 
 } // namespace ztc::codegen

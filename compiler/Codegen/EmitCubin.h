@@ -6,9 +6,11 @@
 
 namespace llvm {
 class Module;
-}
+} // namespace llvm
 
 namespace ztc::codegen {
+
+class KernelCache;
 
 /// Optimises `module`, kernels for NVPTX with NVVM intrinsics and the attributes that say the size of their blocks, for
 /// `cpu`, a name of DeviceTargets.h.
@@ -20,7 +22,9 @@ std::string findPtxas();
 
 /// Compiles `module`, which it consumes, for image.target and fills in bytes and resources: a cubin, or PTX for the
 /// driver to compile where there is no assembler. An error carries the assembler's message. Thread-safe. `outside`:
-/// texts of PTX that become part of it, and the entries that these must have.
-llvm::Error emitCubin(llvm::Module &module, KernelImage &image, const OutsideKernels &outside = {});
+/// texts of PTX that become part of it, and the entries that these must have. What `cache` has of the same module,
+/// outside and assembler is taken from there.
+llvm::Error emitCubin(llvm::Module &module, KernelImage &image, const OutsideKernels &outside,
+                      const KernelCache &cache);
 
 } // namespace ztc::codegen

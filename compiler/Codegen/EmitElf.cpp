@@ -1,4 +1,6 @@
 #include "compiler/Codegen/EmitElf.h"
+#include "compiler/Codegen/CompileParts.h"
+#include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/TargetMachines.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -63,19 +65,17 @@ static Error checkDefined(MemoryBufferRef linked, ArrayRef<std::string> wanted) 
 }
 
 /// lld reads and writes files and is not re-entrant: one folder a call, one call at a time.
-static Expected<std::string> link(StringRef object, bool imports, const OutsideKernels &outside) {
+Expected<std::string> linkObjects(ArrayRef<std::string> objects, bool imports, const OutsideKernels &outside) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("ztc-link", folder))
     return createStringError("cannot create a temporary folder for the linker: " + error.message());
-  scope_exit cleanup([&] { sys::fs::remove_directories(folder); });
+  scope_exit cleanup([&] { (void)sys::fs::remove_directories(folder); });
   std::string output = (folder + "/kernels.so").str();
-  std::vector<std::string> inputs{(folder + "/kernels.o").str()};
-  if (Error error = write(inputs.front(), object))
-    return std::move(error);
-  for (const std::string &piece : outside.pieces) {
-    inputs.push_back((folder + "/outside" + std::to_string(inputs.size()) + ".o").str());
+  std::vector<std::string> inputs;
+  for (const std::string &piece : concat<const std::string>(objects, outside.pieces)) {
+    inputs.push_back((folder + "/" + std::to_string(inputs.size()) + ".o").str());
     if (Error error = write(inputs.back(), piece))
       return std::move(error);
   }
@@ -108,8 +108,7 @@ static Expected<std::string> link(StringRef object, bool imports, const OutsideK
   return (*buffer)->getBuffer().str();
 }
 
-static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized, bool imports,
-                                  const OutsideKernels &outside) {
+Expected<std::string> emitObject(Module &module, StringRef cpu, bool isOptimized) {
   auto machine = createMachine(cpu);
   if (!machine)
     return machine.takeError();
@@ -124,7 +123,7 @@ static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized,
     function.addFnAttr("no-builtins"); // a loop that fills or copies must not become a call of memset or memcpy
     function.addFnAttr(Attribute::NoUnwind);
   }
-  if (!optimized)
+  if (!isOptimized)
     optimizeKernels(module, **machine);
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
@@ -132,15 +131,16 @@ static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized,
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
     return createStringError("the code generator for " + cpu + " cannot write objects");
   passes.run(module);
-  return link(StringRef(object.data(), object.size()), imports, outside);
+  return std::string(object.data(), object.size());
 }
 
-Expected<std::string> emitElf(Module &module, StringRef cpu, const OutsideKernels &outside) {
-  return emit(module, cpu, /*optimized=*/false, /*imports=*/false, outside);
-}
-
-Expected<std::string> emitElfWithImports(Module &module, StringRef cpu, const OutsideKernels &outside) {
-  return emit(module, cpu, /*optimized=*/true, /*imports=*/true, outside);
+Expected<std::string> emitElf(const Module &module, StringRef cpu, const OutsideKernels &outside,
+                              const KernelCache &cache) {
+  Expected<std::vector<std::string>> objects =
+      compileParts(module, cpu, cache, [&](Module &part) { return emitObject(part, cpu, /*isOptimized=*/false); });
+  if (!objects)
+    return objects.takeError();
+  return linkObjects(*objects, /*imports=*/false, outside);
 }
 
 } // namespace ztc::codegen

@@ -1,9 +1,13 @@
 #include "compiler/Codegen/EmitSimt.h"
+#include "compiler/Codegen/CompileParts.h"
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/EmitElf.h"
+#include "compiler/Codegen/Fp8Conversion.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Analysis/ConstantFolding.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Module.h"
 
@@ -74,14 +78,17 @@ static Error reportAccesses(Function &kernel) {
   return Error::success();
 }
 
+static bool isBf16(Type *type) {
+  return type->getScalarType()->isBFloatTy();
+}
+
 /// Conversions between f32 and bf16 as a GPU makes them, in instructions that x86 has: LLVM would call a library for
 /// each.
 static void expandBf16(Function &kernel) {
   SmallVector<CastInst *> casts;
   for (Instruction &instruction : instructions(kernel))
     if (auto *cast = dyn_cast<CastInst>(&instruction);
-        cast && (cast->getType()->getScalarType()->isBFloatTy() || cast->getSrcTy()->getScalarType()->isBFloatTy()) &&
-        !isa<BitCastInst>(cast))
+        cast && (isBf16(cast->getType()) || isBf16(cast->getSrcTy())) && !isa<BitCastInst>(cast))
       casts.push_back(cast);
   for (CastInst *cast : casts) {
     IRBuilder<> b(cast);
@@ -94,11 +101,48 @@ static void expandBf16(Function &kernel) {
       Value *bits = b.CreateBitCast(x, i32), *odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
       Value *rounded = b.CreateAdd(b.CreateAdd(bits, ConstantInt::get(i32, 0x7fff)), odd);
       rounded = b.CreateSelect(b.CreateFCmpUNO(x, x), ConstantInt::get(i32, 0x7fff0000), rounded);
-      result = b.CreateBitCast(b.CreateTrunc(b.CreateLShr(rounded, 16), i16), cast->getType());
+      Value *stored = b.CreateTrunc(b.CreateLShr(rounded, 16), i16);
+      result = b.CreateBitCast(stored, cast->getType());
+      // Stored as an integer: a number of bf16 that one block computes and another stores would be rounded by a
+      // library.
+      for (User *user : make_early_inc_range(cast->users()))
+        if (auto *store = dyn_cast<StoreInst>(user); store && store->getValueOperand() == cast) {
+          IRBuilder<>(store).CreateAlignedStore(stored, store->getPointerOperand(), store->getAlign());
+          store->eraseFromParent();
+        }
     }
     cast->replaceAllUsesWith(result);
     cast->eraseFromParent();
   }
+}
+
+/// Values of bf16 that are only moved about (loaded, chosen, stored) become integers of 16 bits: what x86 makes of a
+/// vector of bf16 whose elements it takes apart ends in that library too. Where something computes with them all stay.
+static void moveBf16AsIntegers(Function &kernel) {
+  auto integers = [&](Type *type) { return type->getWithNewType(Type::getInt16Ty(kernel.getContext())); };
+  SmallVector<Instruction *> movers;
+  for (Instruction &instruction : instructions(kernel)) {
+    if (!isBf16(instruction.getType()) &&
+        none_of(instruction.operands(), [](const Use &operand) { return isBf16(operand->getType()); }))
+      continue;
+    if (!isa<LoadInst, StoreInst, PHINode, SelectInst, ExtractElementInst, InsertElementInst, ShuffleVectorInst,
+             FreezeInst, BitCastInst>(instruction))
+      return;
+    movers.push_back(&instruction);
+  }
+  for (Instruction *mover : movers) {
+    for (Use &operand : mover->operands())
+      if (auto *constant = dyn_cast<Constant>(operand.get()); constant && isBf16(constant->getType()))
+        operand.set(ConstantFoldCastOperand(Instruction::BitCast, constant, integers(constant->getType()),
+                                            kernel.getParent()->getDataLayout()));
+    if (isBf16(mover->getType()))
+      mover->mutateType(integers(mover->getType()));
+  }
+  for (Instruction *mover : movers)
+    if (isa<BitCastInst>(mover) && mover->getType() == mover->getOperand(0)->getType()) {
+      mover->replaceAllUsesWith(mover->getOperand(0));
+      mover->eraseFromParent();
+    }
 }
 
 /// Whether C and LLVM pass a value of this type in the same way, alone or as a result.
@@ -126,6 +170,14 @@ static Value *callThroughMemory(CallInst &call, Function &import) {
     builder.CreateStore(value, builder.CreateStructGEP(record, operands, number));
   builder.CreateCall(&import, {result, operands});
   return builder.CreateLoad(call.getType(), result);
+}
+
+/// What only asks for memory ahead of time computes nothing.
+static void dropPrefetches(Function &kernel) {
+  for (Instruction &instruction : make_early_inc_range(instructions(kernel)))
+    if (auto *call = dyn_cast<CallInst>(&instruction); call && call->isInlineAsm())
+      if (cast<InlineAsm>(call->getCalledOperand())->getAsmString() == kPrefetch)
+        call->eraseFromParent();
 }
 
 /// NVVM's intrinsics become functions that somebody else provides.
@@ -192,23 +244,35 @@ static void wrap(Function &kernel) {
   builder.CreateRetVoid();
 }
 
-Error emitSimt(Module &module, KernelImage &image, const OutsideKernels &outside) {
-  for (Function &function : module)
-    expandBf16(function); // first: the optimizer would move values of bf16 about
+/// An object of one kernel, with all that it reports and imports.
+static Expected<std::string> compileKernel(Module &module) {
+  for (Function &function : module) { // first: the optimizer would move values of bf16 about
+    dropPrefetches(function);
+    expandBf16(function);
+    moveBf16AsIntegers(function);
+  }
+  expandFp8Conversions(module);
   if (Error error = prepareForGpu(module, "sm_80"))
-    return error;
+    return std::move(error);
   SmallVector<Function *> kernels;
   for (Function &function : module)
     if (!function.isDeclaration())
       kernels.push_back(&function);
   for (Function *kernel : kernels)
     if (Error error = reportAccesses(*kernel))
-      return error;
+      return std::move(error);
   importIntrinsics(module);
   flattenShared(module);
   for (Function *kernel : kernels)
     wrap(*kernel);
-  Expected<std::string> bytes = emitElfWithImports(module, "x86-64-v3", outside);
+  return emitObject(module, "x86-64-v3", /*isOptimized=*/true);
+}
+
+Error emitSimt(const Module &module, KernelImage &image, const OutsideKernels &outside, const KernelCache &cache) {
+  Expected<std::vector<std::string>> objects = compileParts(module, image.target, cache, compileKernel);
+  if (!objects)
+    return objects.takeError();
+  Expected<std::string> bytes = linkObjects(*objects, /*imports=*/true, outside);
   if (!bytes)
     return bytes.takeError();
   image.bytes = std::move(*bytes);

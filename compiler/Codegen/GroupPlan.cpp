@@ -260,7 +260,7 @@ private:
     return planFold(afterwards, std::move(partials));
   }
 
-  LogicalResult planFold(std::vector<PlannedOutput> outputs, std::vector<PlannedPartial> partials) {
+  LogicalResult planFold(const std::vector<PlannedOutput> &outputs, std::vector<PlannedPartial> partials) {
     PlannedKernel fold;
     fold.folds = std::move(partials);
     fold.description.form = "fold";

@@ -2,7 +2,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <numeric>
 
-using namespace llvm;
+using namespace mlir;
 
 namespace ztc::codegen {
 

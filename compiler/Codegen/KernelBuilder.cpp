@@ -54,7 +54,7 @@ Value KernelBuilder::integer(Type type, int64_t value) {
   return arith::ConstantOp::create(*this, attribute);
 }
 
-static bool isReal(Value x) {
+bool isReal(Value x) {
   return isa<FloatType>(getElementTypeOrSelf(x.getType()));
 }
 

@@ -11,6 +11,11 @@ namespace ztc::codegen {
 inline constexpr int64_t kVirtualLanes = 64;
 /// Elements that the emitters handle at once: one zmm or two ymm registers of f32. A divisor of kVirtualLanes.
 inline constexpr int64_t kChunk = 16;
+/// A GPU's shared memory, as NVPTX numbers it.
+inline constexpr unsigned kSharedSpace = 3;
+
+/// Whether `x` is a floating-point number, or a vector of them.
+bool isReal(mlir::Value x);
 
 /// Emits scalars, or vectors elementwise; both give the same bits. Integers are i64 unless said otherwise.
 class KernelBuilder : public mlir::ImplicitLocOpBuilder {

@@ -138,7 +138,7 @@ protected:
   /// Bytes that the address of `index` is known to be a multiple of.
   virtual int64_t alignmentOf(const IndexExpr &index, mlir::Type element) { return storedBytes(element); }
   /// A reduction over the last dimension and, outside of it, over `outerAxes`.
-  virtual Element reduceLast(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
+  virtual Element reduceLast(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, const Access &access);
   /// A reduction over `axes` by loops around one running value.
   Element reduceOuter(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> axes, Access access);
   llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape,

@@ -113,25 +113,30 @@ const KernelModuleOptions &KernelModule::options() const {
   return state_->options;
 }
 
-/// A group without names, layouts and locations: equal text, equal kernel.
+/// A group without names, layouts and locations: equal words, equal kernel. Names, types and attributes stand as the
+/// context's pointers: it holds each once, and printing them took a sixth of a search for what to compute again.
 static std::string structuralKey(graph::FusionOp group) {
   std::string key;
-  llvm::raw_string_ostream stream(key);
-  DenseMap<Value, unsigned> numbers;
+  const auto add = [&](const void *unique) { key.append(reinterpret_cast<const char *>(&unique), sizeof unique); };
+  const auto addNumber = [&](uint64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); };
+  DenseMap<Value, uint64_t> numbers;
+  const auto define = [&](Value value) {
+    numbers.try_emplace(value, numbers.size());
+    add(codegen::withoutLayout(value.getType()).getAsOpaquePointer());
+  };
   Block &body = group->getRegion(0).front();
-  for (BlockArgument argument : body.getArguments()) {
-    numbers.try_emplace(argument, numbers.size());
-    stream << codegen::withoutLayout(argument.getType()) << ';';
-  }
+  addNumber(body.getNumArguments());
+  for (BlockArgument argument : body.getArguments())
+    define(argument);
   for (Operation &op : body) {
-    stream << op.getName() << op.getAttrDictionary() << '(';
+    add(op.getName().getAsOpaquePointer());
+    add(op.getAttrDictionary().getAsOpaquePointer());
+    addNumber(op.getNumOperands());
     for (Value operand : op.getOperands())
-      stream << numbers.lookup(operand) << ',';
-    stream << ')';
-    for (Value result : op.getResults()) {
-      numbers.try_emplace(result, numbers.size());
-      stream << codegen::withoutLayout(result.getType()) << ';';
-    }
+      addNumber(numbers.lookup(operand));
+    addNumber(op.getNumResults());
+    for (Value result : op.getResults())
+      define(result);
   }
   return key;
 }

@@ -1,5 +1,6 @@
 // Rows on a GPU, and what all forms share.
 #include "compiler/Codegen/MapToGpu.h"
+#include "compiler/Codegen/EmitSimt.h"
 
 using namespace mlir;
 
@@ -142,6 +143,33 @@ LogicalResult DeviceForm::loadAhead(const ColumnGroup &group, const IndexExpr &r
   });
 }
 
+void DeviceForm::prefetchNext(const ColumnGroup &group, unsigned level) {
+  if (!nextRow_ || group.subRows != 1 || !reducesRows() || e_.chunkCount(group.columns) > kUnrolledTurns)
+    return;
+  SmallVector<Value> none;
+  (void)e_.forColumns(level, group.columns, nullptr, 1, none, [&](const ColumnChunk &chunk, Carried &) {
+    if (e_.guardOf(chunk.column, chunk.level).inside)
+      return success(); // threads without a share in the row could ask for what lies after the operand
+    for (auto [number, buffer] : llvm::enumerate(kernel_.description.buffers)) {
+      if (buffer.kind != KernelBuffer::Kind::Operand)
+        continue;
+      auto type = cast<RankedTensorType>(bodyOf(group_).getArgument(buffer.index).getType());
+      if (!type.hasStaticShape() || type.getRank() == 0 || type.getShape().back() != group.columns ||
+          type.getNumElements() != kernel_.rows * group.columns || !e_.element(type))
+        continue;
+      const IndexExpr index = *nextRow_ * group.columns + chunk.column.withoutLane();
+      Value position = e_.materialize(index);
+      KernelBuilder &b = e_.at(level);
+      Value pointer = b.address(function_.getArgument(number), e_.element(type), position);
+      // PTX has it for every target, LLVM's intrinsic from sm_90 on.
+      LLVM::InlineAsmOp::create(b, TypeRange(), ValueRange(pointer), kPrefetch, "l", /*has_side_effects=*/true,
+                                /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
+                                ArrayAttr());
+    }
+    return success();
+  });
+}
+
 LogicalResult DeviceForm::emitRow(const IndexExpr &row, unsigned level, Carried &carried) {
   int64_t team = e_.team(), first = 0;
   for (const ColumnGroup &group : kernel_.columns) {
@@ -149,6 +177,7 @@ LogicalResult DeviceForm::emitRow(const IndexExpr &row, unsigned level, Carried 
     e_.setUnrolled(!group.partials.empty());
     if (failed(loadAhead(group, row, level)))
       return failure();
+    prefetchNext(group, level);
     if (group.subRows == 1) {
       done = emitColumns(group, row, level, carried, first);
     } else {

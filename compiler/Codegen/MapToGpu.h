@@ -43,6 +43,9 @@ private:
   bool reducesRows();
   /// Loads the row's operands, where they stay in registers: a reduction's barriers would let one wait for the other.
   llvm::LogicalResult loadAhead(const ColumnGroup &group, const IndexExpr &row, unsigned level);
+  /// Asks for the operands of row `nextRow_`, so that they arrive while this row waits at its barriers: a block of rows
+  /// fills a multiprocessor, and no other block hides the latency of its loads.
+  void prefetchNext(const ColumnGroup &group, unsigned level);
   /// The results of one row; the operands of partial results are added to `carried`, chunk by chunk.
   llvm::LogicalResult emitRow(const IndexExpr &row, unsigned level, Carried &carried);
   llvm::LogicalResult emitColumns(const ColumnGroup &group, const IndexExpr &row, unsigned level, Carried &carried,
@@ -91,6 +94,7 @@ private:
   ColumnPlans &plans_;
   bool add_;
   int64_t vector_, strands_ = 1;
+  std::optional<IndexExpr> nextRow_; ///< that this team takes after the open one
   DeviceEmitter e_;
   DeviceLaunch launch_;
   llvm::DenseMap<unsigned, mlir::Value> results_;

@@ -54,9 +54,17 @@ LogicalResult DeviceForm::emitRowBlocks() {
                             if (unit->guard || kernel_.rows % kRowBlock != 0)
                               facts.guard = b.compare(arith::CmpIPredicate::slt, facts.value, b.i64(kernel_.rows));
                             e_.setColumnLevel(level);
+                            IndexSymbol next;
+                            next.value =
+                                arith::MinSIOp::create(b, b.add(facts.value, b.i64(1)), b.i64(kernel_.rows - 1));
+                            next.level = level;
+                            next.maximum = kernel_.rows - 1;
+                            next.sharedBy = team;
+                            nextRow_ = IndexExpr(e_.makeSymbol(next));
                             return emitRow(IndexExpr(e_.makeSymbol(facts)), level, carried);
                           })))
       return failure();
+    nextRow_.reset();
     e_.setColumnLevel(0);
   }
   KernelBuilder &b = e_.at(0);

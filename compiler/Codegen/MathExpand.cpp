@@ -69,6 +69,17 @@ Value narrowExp(KernelBuilder &b, Value x) {
   return b.mul(polynomial(b, r, kNarrowExp), b.bitcast(power, b.getF32Type()));
 }
 
+// With e = exp(-|x|): 1/(1+e) for x >= 0 and e/(1+e) below.
+Value narrowSigmoid(KernelBuilder &b, Value x) {
+  Type type = x.getType();
+  Value one = b.real(type, 1.0);
+  Value e = narrowExp(b, b.negate(b.absolute(x)));
+  Value r = polynomial(b, e, kNarrowReciprocal);
+  Value rest = b.fma(b.negate(b.add(one, e)), r, one);
+  r = b.fma(r, rest, r);
+  return b.mul(r, b.select(b.compare(FP::OGE, x, b.real(type, 0.0)), one, e));
+}
+
 /// log of positive finite doubles: x = 2^k m, m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m-1)/(m+1).
 static Value logOfDouble(KernelBuilder &b, Value x) {
   Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI64Type());

@@ -24,14 +24,24 @@ bool isElementary(mlir::Operation *op);
 /// the exponent is a whole number).
 void populateExpandMathPatterns(mlir::RewritePatternSet &patterns);
 
-/// exp of f32 numbers of at most 88, for what is rounded to 16 bits behind it: relative error below 2.5e-7 from -10 on,
-/// 1.3e-6 everywhere; results below 2^-126 are 0, NaN stays NaN. 11 instructions of a GPU, math.exp takes 25; ones that
-/// round alike everywhere, where its own (ex2.approx) has bits that nothing else has.
+/// exp of f32 numbers of at most 88, for what is rounded to 16 bits afterwards: relative error below 2.5e-7 from -10
+/// on, 1.3e-6 everywhere; results below 2^-126 are 0, NaN stays NaN. 11 instructions of a GPU, math.exp takes 25; ones
+/// that round alike everywhere, where its own (ex2.approx) has bits that nothing else has.
 mlir::Value narrowExp(KernelBuilder &b, mlir::Value x);
 
 /// Coefficients of 2^r in it, |r| <= 1/2, from the constant term upwards: minimax, relative 7.5e-8.
 inline constexpr double kNarrowExp[] = {1.0,           0x1.62e428p-1, 0x1.ebf918p-3,
                                         0x1.c6b6e6p-5, 0x1.3d0c52p-7, 0x1.5c08dcp-10};
+
+/// 1 / (1 + exp(-x)) of f32 numbers, for what is rounded to 16 bits: relative error below 5e-7 where |x| <= 10, 1.5e-6
+/// everywhere; results below 2^-126 are 0, NaN stays NaN. 21 instructions of a GPU, with an IEEE division and math.exp
+/// 41 and a branch.
+mlir::Value narrowSigmoid(KernelBuilder &b, mlir::Value x);
+
+/// Coefficients of 1 / (1 + e) in it, 0 <= e <= 1, from the constant term upwards: minimax, relative 2.98e-4, of which
+/// one step of Newton's makes its square. The remainder is that of Chebyshev's T5(1 - 2e) / T5(3).
+inline constexpr double kNarrowReciprocal[] = {0x1.ffd906p-1, -0x1.f83c4ap-1, 0x1.bb5666p-1, -0x1.10d2b6p-1,
+                                               0x1.37cc3cp-3};
 
 /// Applies these patterns to all kernels below `kernels` and folds nothing. A function that none of them fits is a
 /// located diagnostic.

@@ -80,7 +80,7 @@ Element KernelEmitter::emitReduce(Operation *op, bool sum, ArrayRef<IndexExpr> w
   return reduceLast(op, sum, outer, access);
 }
 
-Element KernelEmitter::reduceLast(Operation *op, bool sum, ArrayRef<int64_t> outer, Access access) {
+Element KernelEmitter::reduceLast(Operation *op, bool sum, ArrayRef<int64_t> outer, const Access &access) {
   if (const IndexSymbol *lane = laneOf(access)) {
     restartScalar(lane->columnLoop); // the columns of the reduction need the lanes
     return {};

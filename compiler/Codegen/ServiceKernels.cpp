@@ -144,10 +144,10 @@ public:
   Value vector(double value) { return b.real(VectorType::get({kChunk}, b.getF32Type()), value); }
   Value splat(Value scalar) { return b.splat(scalar, kChunk); }
   Values lanesOf(double value) { return Values(kVirtualLanes / kChunk, vector(value)); }
-  Value sum(Values lanes) {
+  Value sum(const Values &lanes) {
     return b.foldLanes(lanes, [&](Value x, Value y) { return b.add(x, y); });
   }
-  Value maximum(Values lanes) {
+  Value maximum(const Values &lanes) {
     return b.foldLanes(lanes, [&](Value x, Value y) { return b.maximum(x, y); });
   }
 
@@ -354,10 +354,14 @@ std::string codegen::formSuffix(const LogitForm &form) {
 }
 
 namespace {
+Value weighted(KernelBuilder &b, Value number, Value weight) {
+  return weight ? b.mul(number, weight) : number;
+}
+
 /// A counted row of logits that are not plain products: they are bent in place, and their cotangents are those of the
 /// products.
 void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position, Value columns, Value loss, Value scale,
-                 Type narrow) {
+                 Value weight, Type narrow) {
   KernelBuilder &b = k.b;
   constexpr double lowest = -std::numeric_limits<double>::infinity();
   Value none = b.i64(0), wanted = bendLogit(b, form, k.loadScalar(row, position));
@@ -370,7 +374,7 @@ void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position,
   k.loadsAs = {};
   Value maximum = k.maximum(lanes);
   Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, /*keep=*/false);
-  b.store(b.sub(b.add(maximum, b.log(sum)), wanted), loss);
+  b.store(weighted(b, b.sub(b.add(maximum, b.log(sum)), wanted), weight), loss);
   if (!scale)
     return;
   auto cotangent = [&](Value logit, Value hit, int64_t count) {
@@ -388,15 +392,18 @@ void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position,
 
 KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type, const LogitForm &form) {
   auto [narrow, suffix] = narrowType(*state_, type);
-  std::string name = ((training ? "cross_entropy_rows" : "cross_entropy_rows_loss") + suffix).str();
+  std::string name =
+      ("cross_entropy_rows" + StringRef(training ? "" : "_loss") + (form.weighted ? "_weighted" : "") + suffix).str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{!form.isPlain(), false, true};
+  if (form.weighted)
+    written.push_back(false);
   return service(*state_, name + formSuffix(form), name, written, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
     Value logits = k.buffer(0), targets = k.buffer(1), loss = k.buffer(training ? 3 : 2), ld = k.scalar(0),
           columns = k.scalar(1);
-    Value scale = training ? b.load(k.buffer(2), b.getF32Type(), 1) : Value();
-    Value none = b.i64(0);
+    Value scaleOfAll = training ? b.load(k.buffer(2), b.getF32Type(), 1) : Value();
+    Value none = b.i64(0), weights = form.weighted ? k.buffer(training ? 4 : 3) : Value();
     k.forRows([&](Value r) {
       Value row = k.at(logits, b.mul(r, ld));
       Value target = b.load(b.address(targets, b.getI32Type(), r), b.getI32Type(), 1);
@@ -409,14 +416,16 @@ KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type, co
         k.zero(row, none, columns);
       b.setInsertionPointToStart(branch.elseBlock());
       Value position = arith::ExtSIOp::create(b, b.getI64Type(), target);
+      Value weight = weights ? b.load(k.at(weights, r), b.getF32Type(), 1) : Value();
+      Value scale = training ? weighted(b, scaleOfAll, weight) : Value();
       k.loadsAs = narrow; // products; what stands in their places later is not
       if (!form.isPlain())
-        return emitBentRow(k, form, row, position, columns, k.at(loss, r), scale, narrow);
+        return emitBentRow(k, form, row, position, columns, k.at(loss, r), scale, weight, narrow);
       Value wanted = k.loadScalar(row, position);
       Value maximum = k.rowMaximum(row, none, columns, /*fromZero=*/true);
       Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, training);
       k.loadsAs = {};
-      b.store(b.sub(b.add(maximum, b.log(sum)), wanted), k.at(loss, r));
+      b.store(weighted(b, b.sub(b.add(maximum, b.log(sum)), wanted), weight), k.at(loss, r));
       if (!training)
         return;
       k.forColumns(none, columns, /*fromZero=*/true, {}, [&](const RowKernel::Chunk &chunk, Values &) {

@@ -82,7 +82,7 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
   /// The optimizer's states of a bucket, in the order of its rule; none where the module has no update.
   static ArrayAttr stateSlots(ModuleOp module, StringRef bucket) {
     SmallVector<Attribute> states;
-    for (const graph::OptimizerState &state : graph::optimizerOf(module).states)
+    for (const graph::OptimizerState &state : graph::statesOf(module))
       if (FlatSymbolRefAttr slot = slotOf(module, bucket, state.name))
         states.push_back(
             plan_ir::StateAttr::get(module.getContext(), StringAttr::get(module.getContext(), state.name), slot));

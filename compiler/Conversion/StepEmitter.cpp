@@ -141,8 +141,17 @@ LogicalResult StepEmitter::emit(Operation *op) {
   for (Value value : op->getResults())
     if (!placeOf(value))
       return op->emitOpError("has a result without a place; run ztc-assign-slots first");
-  if (auto source = dyn_cast<StepSourceOpInterface>(op))
-    return source.emitSteps(*this);
+  if (auto source = dyn_cast<StepSourceOpInterface>(op)) {
+    auto owned = op->getAttrOfType<StringAttr>(dist::kOwnedParameter);
+    Block *steps = builder_.getInsertionBlock();
+    Operation *last = steps->empty() ? nullptr : &steps->back();
+    if (failed(source.emitSteps(*this)))
+      return failure();
+    for (Operation *step = owned ? (last ? last->getNextNode() : &steps->front()) : nullptr; step;
+         step = step->getNextNode())
+      step->setAttr(dist::kOwnedParameter, owned);
+    return success();
+  }
   return isFree(op) ? success() : refuse(op);
 }
 

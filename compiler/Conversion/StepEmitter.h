@@ -48,8 +48,7 @@ public:
   StepHead describe(mlir::Operation *op, llvm::StringRef kind, llvm::StringRef reason);
   /// The properties of a step with what every step has in them; the others are set by name.
   template <typename Step>
-  typename Step::Properties begin(const StepHead &head, llvm::ArrayRef<mlir::Attribute> slots,
-                                  Stream stream = Stream::Compute) {
+  Step::Properties begin(const StepHead &head, llvm::ArrayRef<mlir::Attribute> slots, Stream stream = Stream::Compute) {
     typename Step::Properties step;
     step.label = head.label;
     step.slots = builder_.getArrayAttr(slots);
@@ -60,7 +59,7 @@ public:
     return step;
   }
   /// The step that executes `op`, or a part of it.
-  template <typename Step> llvm::LogicalResult create(mlir::Operation *op, const typename Step::Properties &step) {
+  template <typename Step> llvm::LogicalResult create(mlir::Operation *op, const Step::Properties &step) {
     Step::create(builder_, op->getLoc(), mlir::TypeRange(), mlir::ValueRange(), step);
     return llvm::success();
   }

@@ -50,8 +50,10 @@ public:
       : root(module), forward(findFunction(module, graph::Entry::Forward)), options(options), folder(folder),
         builder(module.getContext()) {
     nlohmann::json config = parseJson(hfConfig.str());
-    if (config.is_object() && config.contains("model_type") && config["model_type"].is_string())
-      prefix = basePrefix(config["model_type"].get<std::string>()).str() + ".";
+    if (config.is_object() && config.contains("model_type") && config["model_type"].is_string()) {
+      modelType = config["model_type"].get<std::string>();
+      prefix = basePrefix(modelType).str() + ".";
+    }
     isMultiModal = config.is_object() && config.contains("vision_config");
   }
 
@@ -321,6 +323,50 @@ private:
     return success();
   }
 
+  /// Stacks of experts that are one tensor in the checkpoint, (experts, ., .).
+  LogicalResult chooseStacks(MutableArrayRef<bool> isFound) {
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
+      BlockArgument argument = forward.getArgument(index);
+      if (cast<RankedTensorType>(argument.getType()).getRank() != 3)
+        continue;
+      const std::string stored = graph::argString(forward, index, graph::kName).str();
+      for (const std::string &stack : stacksOfTensor(moduleName(stored, false))) {
+        if (!config.targetsParameter(stack))
+          continue;
+        for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
+          wasFound |= StringRef(stack).ends_with(key);
+        expertModules.push_back(stack);
+        addStack(stack, stored, cast<RankedTensorType>(argument.getType()));
+        break;
+      }
+    }
+    return success();
+  }
+
+  void addStack(const std::string &stack, const std::string &stored, RankedTensorType type) {
+    const std::string name = std::string(kAdapterPrefix) + config.stackName(stack);
+    const int64_t rank = config.rankOf(stack);
+    NamedAttrList entry;
+    auto text = [&](StringRef key, StringRef value) { entry.append(key, builder.getStringAttr(value)); };
+    text("kind", "stack");
+    text("parameter", stored);
+    text("module", StringRef(stored).rsplit('.').first);
+    text("name", name);
+    for (const auto &[key, tensor] : {std::pair("a", ".lora_A.weight"), std::pair("b", ".lora_B.weight")})
+      if (DictionaryAttr source = sourceOf(name + tensor))
+        entry.append(key, source);
+    entry.append("rank", builder.getI64IntegerAttr(rank));
+    entry.append("scale", builder.getF64FloatAttr(config.scaleOf(stack)));
+    if (config.start == AdapterStart::Gaussian)
+      text("start", "gaussian");
+    else if (config.start == AdapterStart::Orthogonal)
+      text("start", "orthogonal");
+    if (swapsStacks(modelType))
+      entry.append("swapped", builder.getUnitAttr());
+    entries.push_back(entry.getDictionary(root.getContext()));
+    trained += uint64_t(rank * type.getDimSize(0) * (type.getDimSize(1) + type.getDimSize(2)));
+  }
+
   /// Experts whose stack is targeted; each is a parameter of its own here.
   LogicalResult chooseExperts() {
     llvm::StringMap<int64_t> counts; // of experts, by stack
@@ -336,15 +382,17 @@ private:
         wasFound |= StringRef(part->stack).ends_with(key);
       if (module.kind != Module::Linear || llvm::is_contained(chosen, module.name))
         return fail("the adapter's target_parameters: '" + module.name +
-                    "' is no linear module, or in target_modules too");
+                    "' is not a linear module, or in target_modules too");
       expertModules.push_back(module.name);
       addExpert(module, *part, counts[part->stack]);
     }
+    if (failed(chooseStacks(isFound)))
+      return failure();
     for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
       if (!wasFound)
         return fail("the adapter's target_parameters name '" + key +
-                    "': the checkpoint has no experts of that name, one by one (gate_up_proj and down_proj of "
-                    "mlp.experts); stacks that are one tensor in the checkpoint have no adapters yet");
+                    "': the model has no experts of that name (gate_up_proj and down_proj of experts, one by one in "
+                    "the checkpoint or one tensor of all)");
     return success();
   }
 
@@ -492,6 +540,7 @@ private:
   StringRef folder;
   OpBuilder builder;
   AdapterConfig config;
+  std::string modelType;     ///< config.json's; empty: not known
   std::string prefix;        ///< of transformers' names, with its dot; empty: the family is not known
   bool isMultiModal = false; ///< transformers' names have the language model below another module
   bool anyHasPrefix = false; ///< the checkpoint's names have it

@@ -1,5 +1,5 @@
 #include "compiler/Driver/ChoiceRuns.h"
-#include "compiler/Support/ScratchFolder.h"
+#include "compiler/Driver/BesideProgram.h"
 #include "runtime/Core/File.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -9,7 +9,6 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/StringSaver.h"
 
 using namespace llvm;
@@ -18,42 +17,6 @@ namespace ztc::driver {
 namespace {
 
 constexpr int kSteps = 5, kUncounted = 2;
-/// Limit of one run, in seconds: a trial that takes longer is given up.
-constexpr unsigned kSecondsOfARun = 900;
-
-/// A program beside this one; "" where it is not there.
-std::string programBeside(StringRef name) {
-  static int anchor;
-  const std::string self = sys::fs::getMainExecutable(nullptr, &anchor);
-  ErrorOr<std::string> found = sys::findProgramByName(name, {sys::path::parent_path(self)});
-  return found ? *found : std::string();
-}
-
-std::string lastLineOf(const std::string &path) {
-  StatusOr<std::string> text = readWholeFile(path);
-  return text.isOk() ? StringRef(*text).trim().rsplit('\n').second.str() : std::string();
-}
-
-/// Runs a program; what it said last where it fails, else "".
-std::string execute(ArrayRef<std::string> words, const ScratchFolder &folder) {
-  const std::string program = programBeside(words.front());
-  if (program.empty())
-    return words.front() + " is not beside ztc";
-  SmallVector<StringRef> arguments(words.begin(), words.end());
-  arguments.front() = program;
-  const std::string said = folder / "said";
-  const std::optional<StringRef> output[] = {StringRef(""), StringRef(said), StringRef(said)};
-  std::string error;
-  const int status = sys::ExecuteAndWait(program, arguments, std::nullopt, output, kSecondsOfARun, 0, &error);
-  if (status == 0)
-    return {};
-  StatusOr<std::string> text = readWholeFile(said);
-  const StringRef all = text.isOk() ? StringRef(*text).trim() : StringRef();
-  return !error.empty()             ? error
-         : all.empty()              ? "status " + std::to_string(status)
-         : lastLineOf(said).empty() ? all.str()
-                                    : lastLineOf(said);
-}
 
 /// The words of a printed command, with its plan in `folder`.
 std::vector<std::string> wordsOf(const std::string &command, const ScratchFolder &folder) {
@@ -104,7 +67,7 @@ ChoiceRun runOne(const report::TrainingChoice &choice) {
     run.problem = "the folder for temporary files cannot be written";
     return run;
   }
-  run.problem = execute(wordsOf(choice.compile, folder), folder);
+  run.problem = runBeside(wordsOf(choice.compile, folder), folder);
   if (!run.problem.empty())
     return run;
   // Of the run's options those that say where and how much, not what is learnt.
@@ -115,7 +78,7 @@ ChoiceRun runOne(const report::TrainingChoice &choice) {
         StringRef(word).ends_with("plan.bin"))
       words.push_back(word);
   words.insert(words.end(), {"--steps=" + std::to_string(kSteps), "--no-save", "--log-json=" + folder / "log"});
-  run.problem = execute(words, folder);
+  run.problem = runBeside(words, folder);
   if (run.problem.empty())
     run.measuredSeconds = secondsOf(folder / "log");
   return run;
@@ -173,10 +136,8 @@ void printRuns(raw_ostream &out, ArrayRef<ChoiceRun> runs) {
   }
 }
 
-std::string errorSeen(const std::string &file, const std::string &device) {
-  double least = 0, most = 0;
-  unsigned count = 0;
-  std::string date;
+std::optional<report::ErrorSeen> errorSeen(const std::string &file, const std::string &device) {
+  report::ErrorSeen seen;
   if (!file.empty())
     forEachObject(file, [&](const json::Object &object) {
       const double predicted = object.getNumber("predicted_seconds").value_or(0),
@@ -184,16 +145,12 @@ std::string errorSeen(const std::string &file, const std::string &device) {
       if (object.getString("device") != StringRef(device) || !(predicted > 0) || !(measured > 0))
         return;
       const double ratio = measured / predicted;
-      least = count ? std::min(least, ratio) : ratio;
-      most = std::max(most, ratio);
-      date = object.getString("date").value_or("").str();
-      ++count;
+      seen.least = seen.runs ? std::min(seen.least, ratio) : ratio;
+      seen.most = std::max(seen.most, ratio);
+      seen.date = object.getString("date").value_or("").str();
+      ++seen.runs;
     });
-  if (!count)
-    return {};
-  return formatv(
-      "runs on {0} took {1:F2} to {2:F2} times the seconds that were predicted ({3} of them, the last on {4})", device,
-      least, most, count, date);
+  return seen.runs ? std::optional(seen) : std::nullopt;
 }
 
 } // namespace ztc::driver

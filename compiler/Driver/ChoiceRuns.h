@@ -1,6 +1,7 @@
 // `ztc plan --verify=N`: choices run here for some steps, and what that says of the model's seconds is kept.
 #pragma once
 #include "compiler/Report/Choices.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct ChoiceRun {
 std::vector<ChoiceRun> runChoices(const report::ChoiceTable &table, unsigned count, const std::string &file);
 /// A line for each.
 void printRuns(llvm::raw_ostream &out, llvm::ArrayRef<ChoiceRun> runs);
-/// How far off seconds were on this device until now, a sentence; "" where `file` knows of no run on it.
-std::string errorSeen(const std::string &file, const std::string &device);
+/// How far off seconds were on this device until now; none where `file` knows of no run on it.
+std::optional<report::ErrorSeen> errorSeen(const std::string &file, const std::string &device);
 
 } // namespace ztc::driver

@@ -5,6 +5,7 @@
 #include "compiler/Driver/BatchChoice.h"
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/ExplainPasses.h"
+#include "compiler/Driver/Offload.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Driver/VerifyKernels.h"
 #include "compiler/Driver/VerifyPasses.h"
@@ -47,12 +48,13 @@ int fail(const std::string &message, int status) {
   return status;
 }
 
-/// Targets that there are not: said at once, before any work.
-static std::string unusable(const CompileOptions &o) {
+std::string unusable(const CompileOptions &o) {
   if (o.diskMemory && o.disk.empty())
     return "--disk-mem is the room in a folder: name that with --disk=DIR";
-  if (!o.disk.empty() && llvm::any_of(o.targets, [](const std::string &target) { return isGpuTarget(target); }))
-    return "--disk: what GPUs need is kept in the host's memory so far: give --host-mem=SIZE, or --target=host";
+  if (o.offloadUpdate == UpdatePlace::Host && !o.hostMemory)
+    return "--offload-update=host updates what lies in the host's memory: open that with --host-mem=SIZE";
+  if (o.offloadUpdate == UpdatePlace::Host && !hasHostTarget(o))
+    return "--offload-update=host: the host's cores need kernels too: --target=host," + llvm::join(o.targets, ",");
   for (const std::string &target : o.targets)
     if (target != "host" && !llvm::is_contained(kHostTargets, target) && !isDeviceTarget(target))
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4), " +
@@ -250,7 +252,8 @@ int runCompile(const CompileOptions &given) {
     });
 
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
-  if (failed(plan) || failed(session.chooseLossRows(*plan)))
+  if (failed(plan) || failed(session.chooseLossRows(*plan)) || failed(session.chooseKeptGathers(*plan)) ||
+      failed(session.chooseKeptCodes(*plan)))
     return 1;
   const PlanShape shape = shapeOf(options, options.gpus.front(), options.targets);
   StatusOr<MemoryPlan> memory = planMemory(*plan, shape);
@@ -308,7 +311,8 @@ static LogicalResult addRows(Session &session, unsigned stage, report::MemoryTab
       found = *chosen;
     }
     ProbedPlan probed = *found;
-    if (failed(session.chooseLossRows(probed.plan, shape)))
+    if (failed(session.chooseLossRows(probed.plan, shape)) || failed(session.chooseKeptGathers(probed.plan, shape)) ||
+        failed(session.chooseKeptCodes(probed.plan, shape)))
       return failure();
     StatusOr<MemoryPlan> memory = planMemory(probed.plan, shape);
     if (!memory.isOk()) {

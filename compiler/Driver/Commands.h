@@ -3,6 +3,7 @@
 #include "compiler/Driver/Options.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,10 +48,16 @@ struct TrainingRequest {
   uint64_t globalBatch = 0;                     ///< rows of a step over all ranks; 0: as many as are usual
   bool longest = false;                         ///< also how long rows may be
   std::vector<std::string> configs;             ///< files of other trainers: see TrainingConfig.h
-  std::vector<std::string> ignored; ///< fields of them that ztc has nothing for, and that are to be left out
-  std::string runOptions;           ///< what they say to ztc-run
-  unsigned verified = 0;            ///< so many of the best are run here
-  std::string runsFile;             ///< what runs of before have measured; empty: nothing is kept
+  std::vector<std::string> ignored;    ///< fields of them that ztc has nothing for, and that are to be left out
+  std::string runOptions;              ///< what they say to ztc-run
+  std::vector<std::string> data;       ///< files that it is to be trained on: they say padding, steps and hours
+  std::string tokenizer;               ///< of text among them; empty: the model's own, where its folder has one
+  uint64_t tokenBytes = 0;             ///< of token files that do not say it; 0: not given
+  std::optional<uint64_t> documentEnd; ///< of packed rows: the token that ends a document
+  std::string longDocuments;           ///< of packed rows: cut or drop; empty: not given
+  double epochs = 1;                   ///< passes over the data
+  unsigned verified = 0;               ///< so many of the best are run here
+  std::string runsFile;                ///< what runs of before have measured; empty: nothing is kept
 };
 
 /// A table of the ways to train a model that fit; 1 where none does.
@@ -58,6 +65,8 @@ int runPlan(const CompileOptions &options, const TrainingRequest &request, const
 
 /// What keeps a file from being written at `path`, seen before the work is done; "" where nothing does.
 std::string unwritable(const std::string &path);
+/// Targets that there are not, and what they cannot do: said at once, before any work; "" where all is well.
+std::string unusable(const CompileOptions &options);
 /// Whether a file begins as plans do.
 bool isPlanFile(const std::string &path);
 

@@ -107,7 +107,7 @@ static std::string listed(llvm::ArrayRef<std::string> names) {
   return names.size() > 3 ? text + formatv(" and {0} more", names.size() - 3).str() : text;
 }
 
-/// The model that an adapter's configuration names; "" where that is no folder here.
+/// The model that an adapter's configuration names; "" where that is not a folder here.
 static std::string namedBase(const std::string &adapter) {
   StatusOr<std::string> text = readWholeFile(adapter + "/adapter_config.json");
   const nlohmann::json config = text.isOk() ? parseJson(*text) : nlohmann::json();
@@ -165,7 +165,7 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
   if (!session.isValid())
     return 2;
   if (failed(session.run(Phase::Import))) {
-    if (base.empty() && session.importReport().opset) // else it is no ONNX file
+    if (base.empty() && session.importReport().opset) // else it is not an ONNX file
       llvm::errs() << "ztc: --base=DIR, the checkpoint that the graph was exported from, tells what the exporter "
                       "folded, joined or renamed\n";
     return 1;

@@ -51,6 +51,8 @@ static StatusOr<std::vector<float>> changedValues(const TensorView &tensor, cons
 StatusOr<MergedTensors> MergedTensors::open(const std::string &adapter, const std::string &base) {
   MergedTensors merged;
   ZTC_ASSIGN_OR_RETURN(AdapterChanges changes, AdapterChanges::open(adapter));
+  if (StatusOr<std::string> config = readWholeFile(base + "/config.json"); config.isOk())
+    changes.setModel(*config);
   ZTC_ASSIGN_OR_RETURN(SafetensorsCollection opened, SafetensorsCollection::open(base));
   merged.files.push_back(std::make_unique<SafetensorsCollection>(std::move(opened)));
   merged.tensors = importer::floatTensorsOf(*merged.files.front());

@@ -1,12 +1,52 @@
 #include "compiler/Driver/Offload.h"
+#include "compiler/Codegen/Codegen.h"
 #include "compiler/Driver/Session.h"
+#include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/LossRows.h"
 
 using namespace mlir;
 
 namespace ztc::driver {
 
-std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape> shapes) {
+/// By block the bytes of what its forward leaves for its backward (passes/Offload/StageSlots.cpp, which moves it):
+/// slots that are in use on both sides of the loss, of at least one part in kSmallestKeptShare of the largest.
+static std::vector<uint64_t> keptActivationBytes(const plan::Plan &plan) {
+  std::vector<int> before(size_t(plan.slots_size()), 0), after(size_t(plan.slots_size()), 0);
+  for (const plan::Program &program : plan.programs()) {
+    if (program.name() != "microstep")
+      continue;
+    int loss = program.steps_size();
+    for (int s = 0; s < program.steps_size(); ++s)
+      if (isTrainingLoss(program.steps(s)))
+        loss = s;
+    for (int s = 0; s < program.steps_size(); ++s)
+      for (const plan::Operand &operand : program.steps(s).operands())
+        if (operand.slot() < before.size() && s != loss)
+          (s < loss ? before : after)[operand.slot()] = 1;
+  }
+  std::vector<std::pair<size_t, uint64_t>> kept; // block, bytes
+  uint64_t largest = 0;
+  for (int i = 0; i < plan.slots_size(); ++i) {
+    const plan::Slot &slot = plan.slots(i);
+    if (slot.slot_class() != plan::ACTIVATIONS || slot.layer() < 0 || slot.persistent() ||
+        slot.size().has_gpu_elements() || !before[size_t(i)] || !after[size_t(i)])
+      continue;
+    kept.push_back({size_t(slot.layer()), slot.size().elements() * slot.size().element_bytes()});
+    largest = std::max(largest, kept.back().second);
+  }
+  std::vector<uint64_t> blocks;
+  for (const auto &[block, bytes] : kept) {
+    if (bytes * kSmallestKeptShare < largest)
+      continue;
+    blocks.resize(std::max(blocks.size(), block + 1));
+    blocks[block] += roundUp(bytes, kDiskAlignment);
+  }
+  std::erase(blocks, 0);
+  return blocks;
+}
+
+std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape> shapes, bool hasBudget) {
   std::vector<OffloadItem> items;
   const auto bytesOf = [&](uint32_t slot) {
     uint64_t most = 0;
@@ -30,17 +70,53 @@ std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape
       for (const plan::Bucket &bucket : plan.buckets())
         if (bucket.trainable() == trainable)
           items.push_back({&OffloadChoice::parameters, bytesOf(bucket.parameter_slot())});
+  if (!hasBudget)
+    return items;
+  for (const plan::Bucket &bucket : plan.buckets())
+    if (bucket.trainable() && bucket.gradient_slot() < uint32_t(plan.slots_size())) {
+      uint64_t bytes = bytesOf(bucket.gradient_slot());
+      if (const uint32_t sum = plan.slots(int(bucket.gradient_slot())).same_as_if_accumulating())
+        bytes += bytesOf(sum - 1);
+      items.push_back({&OffloadChoice::gradients, bytes});
+    }
+  for (uint64_t bytes : keptActivationBytes(plan))
+    items.push_back({&OffloadChoice::activations, bytes});
   return items;
 }
 
-std::optional<OffloadChoice> placeFirst(ArrayRef<OffloadItem> items, size_t count, const CompileOptions &options) {
+bool hasHostTarget(const CompileOptions &options) {
+  return llvm::any_of(options.targets, [](const std::string &target) {
+    return target == "host" || llvm::is_contained(kHostTargets, target);
+  });
+}
+
+uint64_t updateWindowBytes(const plan::Plan &plan) {
+  constexpr uint64_t kSmallSlots = uint64_t(64) << 10;
+  uint64_t all = 0, longest = 0, perElement = 0;
+  for (const plan::Bucket &bucket : plan.buckets())
+    if (bucket.trainable()) {
+      all += bucket.elements();
+      longest = std::max(longest, bucket.elements());
+      uint64_t bytes = 0;
+      for (uint32_t slot : {bucket.parameter_slot(), bucket.gradient_slot(), bucket.master_slot()})
+        if (slot < uint32_t(plan.slots_size()))
+          bytes += plan.slots(int(slot)).size().element_bytes();
+      perElement = std::max(perElement, bytes);
+    }
+  return roundUp(std::min(updatePieceElements(all), longest), uint64_t(4096)) * perElement + kSmallSlots;
+}
+
+std::optional<OffloadChoice> placeFirst(ArrayRef<OffloadItem> items, size_t count, const CompileOptions &options,
+                                        uint64_t windowBytes) {
   OffloadChoice choice;
+  choice.updatesOnHost = windowBytes != 0;
+  const uint64_t room = options.hostMemory - std::min(options.hostMemory, windowBytes);
   uint64_t host = 0, disk = 0;
-  bool isHostFull = options.hostMemory == 0;
+  bool isHostFull = room == 0;
   for (const OffloadItem &item : items.take_front(count)) {
     OffloadChoice::Share &share = choice.*item.kind;
     // Of each kind those in the host's memory come first.
-    if (!isHostFull && host + item.bytes <= options.hostMemory) {
+    if (!isHostFull && host + item.bytes <= room) {
       host += item.bytes;
       ++share.host;
       continue;
@@ -62,23 +138,24 @@ LogicalResult Session::chooseOffload() {
   const SmallVector<PlanShape> shapes = budgetShapes();
   const MachineRates rates = ratesOf(shapes.front());
   // With everything on the device, and nothing computed again that no option asks for.
-  StepProbe kept = probe();
+  StepProbe kept = freshProbe();
   FailureOr<const ProbedPlan *> plain = kept.plan(RecomputeChoice());
   if (failed(plain))
     return failure();
-  const std::vector<OffloadItem> items = offloadItems((*plain)->plan, shapes);
+  const std::vector<OffloadItem> items = offloadItems((*plain)->plan, shapes, opts.memoryBudget != 0);
+  const uint64_t windows = opts.offloadUpdate == UpdatePlace::Host ? updateWindowBytes((*plain)->plan) : 0;
+  const auto choiceOf = [&](size_t count) { return placeFirst(items, count, opts, windows); };
   size_t most = items.size();
-  while (most && !placeFirst(items, most, opts))
+  while (most && !choiceOf(most))
     --most;
   if (!opts.memoryBudget) { // whatever has room below
-    opts.offload = *placeFirst(items, most, opts);
-    return success();
+    opts.offload = *choiceOf(most);
+    return chooseUpdatePlace(shapes);
   }
   const uint64_t reserve = budgetReserveBytes(opts), budget = opts.memoryBudget - std::min(opts.memoryBudget, reserve);
-  // Peak and seconds where the first `count` items lie below.
-  const auto measure = [&](size_t count) -> FailureOr<StepMeasure> {
-    opts.offload = *placeFirst(items, count, opts);
-    StepProbe moved = probe();
+  // Peak and seconds where the first `count` items lie below, by a probe of its own.
+  const auto measure = [&](size_t count, StepProbe &moved) -> FailureOr<StepMeasure> {
+    opts.offload = *choiceOf(count);
     FailureOr<StepMeasure> all = moved.measure(RecomputeChoice(), shapes.front(), rates);
     for (const PlanShape &shape : ArrayRef(shapes).drop_front()) {
       FailureOr<StepMeasure> other = moved.measure(RecomputeChoice(), shape, rates);
@@ -88,39 +165,81 @@ LogicalResult Session::chooseOffload() {
     }
     return all;
   };
-  FailureOr<StepMeasure> none = measure(0), all = measure(most);
+  StepProbe nothingMoved = freshProbe(), foundProbe = freshProbe();
+  FailureOr<StepMeasure> none = measure(0, nothingMoved), all = measure(most, foundProbe);
   if (failed(none) || failed(all))
     return failure();
   if (none->peakBytes <= budget) { // it fits as it is
     opts.offload = {};
+    offloadProbe.emplace(std::move(nothingMoved));
     return success();
   }
-  opts.offload = *placeFirst(items, most, opts);
-  if (all->peakBytes > budget)
-    return success(); // and the search for what to compute again goes on from there
+  // As little as fits with nothing computed again that no option asks for.
   size_t below = 0, above = most;
-  StepMeasure best = *all;
-  while (above - below > 1) {
-    const size_t middle = (below + above) / 2;
-    FailureOr<StepMeasure> tried = measure(middle);
-    if (failed(tried))
-      return failure();
-    (tried->peakBytes <= budget ? above : below) = middle;
-    if (tried->peakBytes <= budget)
-      best = *tried;
+  std::optional<double> best; // seconds
+  if (all->peakBytes <= budget) {
+    best = all->seconds;
+    while (above - below > 1) {
+      const size_t middle = (below + above) / 2;
+      StepProbe probe = freshProbe();
+      FailureOr<StepMeasure> tried = measure(middle, probe);
+      if (failed(tried))
+        return failure();
+      (tried->peakBytes <= budget ? above : below) = middle;
+      if (tried->peakBytes > budget)
+        continue;
+      best = tried->seconds;
+      foundProbe = std::move(probe);
+    }
   }
-  const OffloadChoice found = *placeFirst(items, above, opts);
-  opts.offload = {};
-  if (isSearching()) {
-    // Computing again may cost less than moving.
-    StepProbe again = probe();
+  OffloadChoice found = *choiceOf(above);
+  // Computing again may cost less than moving: nothing, or all of the first kinds.
+  for (size_t count = 0; isSearching() && count < above; ++count) {
+    if (count > 0 && items[count].kind == items[count - 1].kind)
+      continue;
+    StepProbe fresh = freshProbe();
+    StepProbe &again = count == 0 ? nothingMoved : fresh;
+    const FailureOr<StepMeasure> plain = measure(count, again);
+    if (failed(plain))
+      return failure();
+    // Computing again takes time: where moving what remains is slower already, no choice is worth a search.
+    if (best && plain->seconds > *best)
+      continue;
     FailureOr<RecomputeDecision> decision = decide(again, shapes);
     if (failed(decision))
       return failure();
-    if (decision->fits && decision->chosen.seconds <= best.seconds)
-      return success();
+    if (decision->fits && (!best || decision->chosen.seconds <= *best)) {
+      best = decision->chosen.seconds;
+      found = opts.offload;
+      foundProbe = std::move(again);
+    }
   }
-  opts.offload = found;
+  offloadProbe.emplace(std::move(foundProbe));
+  opts.offload = found; // and where nothing fits the search for what to compute again goes on from there
+  return chooseUpdatePlace(shapes);
+}
+
+LogicalResult Session::chooseUpdatePlace(ArrayRef<PlanShape> shapes) {
+  // On a CPU both are the same cores.
+  if (opts.offloadUpdate != UpdatePlace::Auto || !opts.offload.states.host || !hasHostTarget(opts) ||
+      shapes.front().threads)
+    return success();
+  const MachineRates rates = ratesOf(shapes.front());
+  opts.offload.updatesOnHost = false;
+  StepProbe streaming = probe();
+  const FailureOr<StepMeasure> streamed = streaming.measure(RecomputeChoice(), shapes.front(), rates);
+  opts.offload.updatesOnHost = true;
+  StepProbe onHost = freshProbe();
+  const FailureOr<StepMeasure> updated = onHost.measure(RecomputeChoice(), shapes.front(), rates);
+  const FailureOr<const ProbedPlan *> plan = onHost.plan(RecomputeChoice());
+  if (failed(streamed) || failed(updated) || failed(plan))
+    return failure();
+  const bool hasRoom = llvm::all_of(shapes, [&](const PlanShape &shape) { // for the windows
+    StatusOr<MemoryPlan> memory = planMemory((*plan)->plan, shape);
+    return memory.isOk() && memory->host.bytes <= opts.hostMemory;
+  });
+  opts.offload.updatesOnHost = hasRoom && updated->seconds < streamed->seconds;
+  offloadProbe.emplace(std::move(opts.offload.updatesOnHost ? onHost : streaming));
   return success();
 }
 

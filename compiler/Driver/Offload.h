@@ -9,20 +9,30 @@
 namespace ztc::driver {
 
 /// What may leave the device, in the order in which it does: optimizer states first, which a step needs once; then
-/// masters; then parameters that are gathered before each use, frozen ones first, which are never written.
+/// masters; then parameters that are gathered before each use, frozen ones first, which are never written. A budget may
+/// ask for more: then gradients, a bucket at a time, which move in each micro-step, and what blocks
+/// keep for their backward, a block at a time, the first ones first.
 struct OffloadItem {
   OffloadChoice::Share OffloadChoice::*kind;
   uint64_t bytes; ///< of a rank, in the shape where it is largest
 };
-std::vector<OffloadItem> offloadItems(const plan::Plan &plan, llvm::ArrayRef<PlanShape> shapes);
+std::vector<OffloadItem> offloadItems(const plan::Plan &plan, llvm::ArrayRef<PlanShape> shapes, bool hasBudget);
 
 /// Whether the options open a space below.
 inline bool opensSpaces(const CompileOptions &options) {
   return options.hostMemory || !options.disk.empty();
 }
 
+/// Whether the plan has kernels for the host's cores.
+bool hasHostTarget(const CompileOptions &options);
+
+/// What updates on the host's cores take of its memory beside the items, at most: windows of a piece of parameters,
+/// gradients and masters, and what all buckets read.
+uint64_t updateWindowBytes(const plan::Plan &plan);
+
 /// The first `count` items, in host memory as long as there is room, then on the disk; nullopt where they do not fit
-/// there.
-std::optional<OffloadChoice> placeFirst(llvm::ArrayRef<OffloadItem> items, size_t count, const CompileOptions &options);
+/// there. `windowBytes`: above 0 updates are the host's, and take so much of its memory.
+std::optional<OffloadChoice> placeFirst(llvm::ArrayRef<OffloadItem> items, size_t count, const CompileOptions &options,
+                                        uint64_t windowBytes);
 
 } // namespace ztc::driver

@@ -18,15 +18,19 @@ struct CompileOptions {
   std::string model;  ///< of IR text: what it was made of; else empty
   std::string output; ///< the plan file
 
-  uint64_t batch = 0;               ///< micro-batch per rank; 0: the graph's own, or 1
-  bool choosesBatch = false;        ///< --batch=auto: the smallest micro-batch that is nearly the fastest
-  uint64_t globalBatch = 0;         ///< rows of a step over all ranks and micro-steps; 0: as --accumulate says
-  uint64_t seq = 0;                 ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
-  unsigned zero = 0;                ///< ZeRO stage 0..3
-  std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
+  uint64_t batch = 0;                     ///< micro-batch per rank; 0: the graph's own, or 1
+  bool choosesBatch = false;              ///< --batch=auto: the smallest micro-batch that is nearly the fastest
+  uint64_t globalBatch = 0;               ///< rows of a step over all ranks and micro-steps; 0: as --accumulate says
+  uint64_t seq = 0;                       ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
+  unsigned zero = 0;                      ///< ZeRO stage 0..3
+  std::optional<unsigned> prefetch;       ///< ZeRO-3: buckets gathered ahead of their use; default 1
+  bool earlyGathers = false;              ///< ZeRO-3: an update gathers what the next step needs first
+  Keeping keepGathered = Keeping::Auto;   ///< ZeRO-3: over micro-steps and to the backward
+  Keeping keepFp8Weights = Keeping::Auto; ///< of precision fp8: codes, over micro-steps and to the backward
   StoragePrecision precision = StoragePrecision::Bf16;
-  bool tf32 = false;               ///< with fp32: products round their factors to TF32 on GPUs
-  std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
+  bool tf32 = false;                          ///< with fp32: products round their factors to TF32 on GPUs
+  std::string optimizer = "adamw";            ///< a name of compiler/Dialect/Graph/Optimizers.h
+  std::string adjustLrFn = "match_rms_adamw"; ///< of muon: match_rms_adamw or original
   StateFormat optimizerState = StateFormat::Fp32;
   MasterFormat masters = MasterFormat::Fp32; ///< of bf16 weights
   UpdateTime updateTime = UpdateTime::After; ///< of a bucket
@@ -47,6 +51,7 @@ struct CompileOptions {
   unsigned accumulate = 1;      ///< micro-steps per optimizer step, for the report
   unsigned threads = 0;         ///< host threads per rank, for the report; 0: this host's cores
   std::vector<std::string> targets{"host"};
+  std::string gpuModel; ///< a name of compiler/Analysis/GpuModels.h whose rates price choices; empty: an H100's
 
   std::string saveOnnx;                ///< where the graph that was built from a folder is written
   std::string weights;                 ///< Hugging Face folder or safetensors file
@@ -60,6 +65,7 @@ struct CompileOptions {
   FrozenFormat quantize = FrozenFormat::Plain; ///< how frozen weights of products are stored
   bool pack = false;                           ///< rows hold several documents, and attention stays within each
   bool generate = false;                       ///< a program that generates text with a key/value cache
+  bool lossWeights = false;                    ///< each target's loss is multiplied by a number of the data
 
   std::vector<std::string> plugins;
   std::vector<std::string> patterns;    ///< "FILE[,before=PHASE|,after=PHASE|,after=loss][,keeps=changes|bits]"
@@ -67,6 +73,7 @@ struct CompileOptions {
   std::vector<std::string> passOptions; ///< "PASS.OPTION=VALUE"
   std::vector<std::string> disabledPasses;
   std::string dumpFolder;      ///< one numbered file per phase
+  std::string kernelCache;     ///< folder of machine code that earlier compilations made; empty: none
   std::string from, to;        ///< phase names: start from IR after `from`; stop after `to`
   std::string remarks;         ///< regular expression over the passes whose remarks are printed
   std::string remarksFile;     ///< YAML file for remarks
@@ -75,11 +82,12 @@ struct CompileOptions {
   bool printPipeline = false;  ///< the passes of each phase are printed, as ztc-opt takes them
   std::set<std::string> given; ///< options that the command line names, without dashes
 
-  uint64_t hostMemory = 0;    ///< per rank, in the host's memory, for what need not lie on the device
-  std::string disk;           ///< folder of a file for the same; empty: none
-  uint64_t diskMemory = 0;    ///< per rank, in that file; 0: as much as is wanted
-  OffloadChoice offload;      ///< what lies there
-  bool offloadChosen = false; ///< whether that was decided
+  uint64_t hostMemory = 0; ///< per rank, in the host's memory, for what need not lie on the device
+  std::string disk;        ///< folder of a file for the same; empty: none
+  uint64_t diskMemory = 0; ///< per rank, in that file; 0: as much as is wanted
+  UpdatePlace offloadUpdate = UpdatePlace::Auto; ///< of what lies in the host's memory
+  OffloadChoice offload;                         ///< what lies there
+  bool offloadChosen = false;                    ///< whether that was decided
 };
 
 /// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.

@@ -36,7 +36,7 @@ struct PhaseOption {
   void (*write)(CompileOptions &, StringRef);
 };
 
-const PhaseOption kOptions[] = {
+constexpr PhaseOption kOptions[] = {
     {"batch", Phase::Import, [](const auto &o) { return o.batch ? std::to_string(o.batch) : ""; }, nullptr},
     {"seq", Phase::Import, [](const auto &o) { return o.seq ? std::to_string(o.seq) : ""; }, nullptr},
     {"weights", Phase::Import, [](const auto &o) { return o.weights; }, [](auto &o, StringRef x) { o.weights = x; }},
@@ -62,11 +62,16 @@ const PhaseOption kOptions[] = {
     {"optimizer", Phase::Backward,
      [](const auto &o) -> std::string { return o.optimizer == "adamw" ? "" : o.optimizer; },
      [](auto &o, StringRef x) { o.optimizer = x; }},
+    {"adjust-lr-fn", Phase::Backward,
+     [](const auto &o) -> std::string { return o.optimizer == "muon" ? o.adjustLrFn : ""; },
+     [](auto &o, StringRef x) { o.adjustLrFn = x; }},
     {"update", Phase::Backward,
      [](const auto &o) { return o.updateTime == UpdateTime::After ? "" : wordOf(o.updateTime); },
      [](auto &o, StringRef x) { take(o.updateTime, x); }},
     {"pack", Phase::Backward, [](const auto &o) -> std::string { return o.pack ? "on" : ""; },
      [](auto &o, StringRef) { o.pack = true; }},
+    {"loss-weights", Phase::Backward, [](const auto &o) -> std::string { return o.lossWeights ? "on" : ""; },
+     [](auto &o, StringRef) { o.lossWeights = true; }},
     {"generate", Phase::Backward, [](const auto &o) -> std::string { return o.generate ? "cache" : ""; },
      [](auto &o, StringRef) { o.generate = true; }},
     {"precision", Phase::Precision, [](const auto &o) { return wordOf(o.precision); },

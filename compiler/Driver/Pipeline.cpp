@@ -33,9 +33,11 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
     autodiff.noDecay = options.noDecayPattern;
     autodiff.rates = options.rates;
     autodiff.optimizer = options.optimizer;
+    autodiff.adjustLr = options.adjustLrFn;
     autodiff.updateInBackward = options.updateTime == UpdateTime::InBackward;
     autodiff.decode = options.generate;
     autodiff.pack = options.pack;
+    autodiff.lossWeights = options.lossWeights;
     autodiff.afterLoss = within.afterLoss;
     return populateAutodiffPipeline(pm, autodiff);
   }
@@ -69,12 +71,14 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
     CodegenOptions codegen;
     codegen.targets = options.targets;
     codegen.after = within.afterKernels;
+    codegen.cache = options.kernelCache;
     return populateCodegenPipeline(pm, codegen);
   }
   case Phase::Plan:
     populatePlanPipeline(pm);
     if (opensSpaces(options))
       populateOffloadPipeline(pm, options.offload);
+    populateRoundedGradientsPipeline(pm);
     return;
   }
 }

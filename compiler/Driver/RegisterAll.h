@@ -3,7 +3,7 @@
 
 namespace mlir {
 class DialectRegistry;
-}
+} // namespace mlir
 
 namespace ztc::driver {
 

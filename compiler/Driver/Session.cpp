@@ -1,4 +1,5 @@
 #include "compiler/Driver/Session.h"
+#include "compiler/Analysis/KeptGathers.h"
 #include "compiler/Analysis/LossRows.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Graph/Roles.h"
@@ -41,6 +42,9 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
   std::vector<std::pair<std::string, std::string>> all{
       {"zero", std::to_string(o.zero)},
       {"prefetch", o.prefetch ? std::to_string(*o.prefetch) : ""},
+      {"early-gathers", o.earlyGathers ? "on" : ""},
+      {"keep-gathered", o.keepGathered == Keeping::Auto ? "" : wordOf(o.keepGathered)},
+      {"keep-fp8-weights", o.keepFp8Weights == Keeping::Auto ? "" : wordOf(o.keepFp8Weights)},
       {"precision", wordOf(o.precision)},
       {"precision-policy", join(o.keptFp32)},
       {"bf16-policy", join(o.keptBf16)},
@@ -49,10 +53,12 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"loss-rows", o.lossRows ? std::to_string(o.lossRows) : ""},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
+      {"adjust-lr-fn", o.optimizer == "muon" ? o.adjustLrFn : ""},
       {"optimizer-state", wordOf(o.optimizerState)},
       {"master", o.masters == MasterFormat::Fp32 ? "" : wordOf(o.masters)},
       {"update", o.updateTime == UpdateTime::After ? "" : wordOf(o.updateTime)},
       {"target", join(o.targets)},
+      {"gpu", o.gpuModel},
       {"weights", o.weights},
       {"padding-token", o.paddingToken},
       {"input", join(o.inputRoles)},
@@ -64,6 +70,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"lr-of", llvm::join(o.rates, " ")},
       {"tf32", o.tf32 ? "on" : ""},
       {"pack", o.pack ? "on" : ""},
+      {"loss-weights", o.lossWeights ? "on" : ""},
       {"generate", o.generate ? "cache" : ""},
       {"disable-pass", join(o.disabledPasses)},
       {"pass-option", join(o.passOptions)},
@@ -71,6 +78,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"host-mem", o.hostMemory ? std::to_string(o.hostMemory) : ""},
       {"disk", o.disk},
       {"disk-mem", o.diskMemory ? std::to_string(o.diskMemory) : ""},
+      {"offload-update", o.offloadUpdate == UpdatePlace::Auto ? "" : wordOf(o.offloadUpdate)},
       {"offloaded", o.offload.isEmpty() ? "" : o.offload.text()},
   };
   llvm::erase_if(all, [](const auto &entry) { return entry.second.empty(); });
@@ -325,7 +333,8 @@ FailureOr<plan::Plan> Session::finishByDefault(ModuleOp copy, Phase next) {
   rest.adapter = opts.adapter, rest.lora = opts.lora, rest.quantize = opts.quantize;
   rest.freezePattern = opts.freezePattern, rest.noDecayPattern = opts.noDecayPattern;
   rest.rates = opts.rates;
-  rest.pack = opts.pack, rest.generate = opts.generate, rest.targets = opts.targets;
+  rest.pack = opts.pack, rest.lossWeights = opts.lossWeights, rest.generate = opts.generate,
+  rest.targets = opts.targets;
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(false);
   for (const PhaseInfo &info : allPhases())
@@ -376,6 +385,14 @@ void Session::verify(PassVerifier &verifier) {
 }
 
 StepProbe Session::probe() {
+  if (!offloadProbe)
+    return freshProbe();
+  StepProbe known = std::move(*offloadProbe);
+  offloadProbe.reset();
+  return known;
+}
+
+StepProbe Session::freshProbe() {
   return StepProbe(*moduleRef, [this](ModuleOp copy, const RecomputeChoice &choice) -> FailureOr<ProbedPlan> {
     if (isSearching())
       opts.recomputeChoice = choice;
@@ -398,6 +415,8 @@ StepProbe Session::probe() {
     FailureOr<plan::Plan> plan = buildPlan(copy, planOptions(/*withKernels=*/false));
     if (failed(plan))
       return failure();
+    if (opts.earlyGathers)
+      gatherEarly(*plan);
     if (opts.lossRows)
       setLossRows(*plan, opts.lossRows);
     return ProbedPlan{std::move(*plan), againFlops};
@@ -470,7 +489,8 @@ LogicalResult Session::readIr() {
     llvm::errs() << "ztc: " << printable(recorded.error) << "\n";
     return failure();
   }
-  done = *from;
+  const Phase reached = *from;
+  done = reached;
   return success();
 }
 
@@ -498,6 +518,7 @@ LogicalResult Session::run(Phase last) {
         return failure(); // the caller reports what is missing
       opts.recomputeChoice = decided->choice;
     }
+    offloadProbe.reset();
     if (failed(runPhase(info)))
       return failure();
     done = info.phase;
@@ -510,6 +531,7 @@ Session::Snapshot Session::snapshot() {
 }
 
 void Session::restore(const Snapshot &snapshot, CompileOptions options) {
+  offloadProbe.reset();
   moduleRef = snapshot.module.get().clone();
   keptForms = {};
   done = snapshot.done;
@@ -547,7 +569,10 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
     if (failed(pm.run(*moduleRef)))
       return failure();
   }
-  return buildPlan(*moduleRef, planOptions(withKernels));
+  FailureOr<plan::Plan> plan = buildPlan(*moduleRef, planOptions(withKernels));
+  if (succeeded(plan) && opts.earlyGathers)
+    gatherEarly(*plan);
+  return plan;
 }
 
 } // namespace ztc::driver

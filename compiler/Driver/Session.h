@@ -80,11 +80,22 @@ public:
   /// shape, else of each that --mem holds for.
   llvm::LogicalResult chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape = {});
 
+  /// Which gathered parameters are kept over micro-steps and to the backward (KeptGathers.h): as --keep-gathered says,
+  /// by what --mem leaves on ranks of this shape, else of each that it holds for. After chooseLossRows().
+  llvm::LogicalResult chooseKeptGathers(plan::Plan &plan, std::optional<PlanShape> shape = {});
+  /// Which fp8 codes of weights are kept over micro-steps and to the backward (KeptCodes.h): as --keep-fp8-weights
+  /// says, by what --mem leaves, as above. After chooseKeptGathers(), which saves what is slower.
+  llvm::LogicalResult chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape> shape = {});
+  /// Of a choice of recomputation with the gathers that are kept then.
+  llvm::FailureOr<StepMeasure> measure(StepProbe &probe, const RecomputeChoice &choice, const PlanShape &shape,
+                                       const MachineRates &rates);
+
   /// Whether `run` will search what to compute again: --recompute=auto with --mem, before phase `recompute`.
   bool isSearching() const {
     return opts.recompute == "auto" && opts.memoryBudget && (!done || *done < Phase::Recompute);
   }
-  /// Of the module after phase `shard`, which must stay as long as the probe: plans without machine code.
+  /// Of the module after phase `shard`, which must stay as long as the probe: plans without machine code. After
+  /// chooseOffload() once that of the choice that was made, with the plans that it has measured.
   StepProbe probe();
   /// The search for a budget, by default --mem less --reserve, that holds on ranks of each of these shapes; time is
   /// that of the first one. That nothing fits is not a failure here.
@@ -101,6 +112,7 @@ public:
   const CompileOptions &options() const { return opts; }
 
 private:
+  StepProbe freshProbe();
   llvm::LogicalResult importInput();
   /// Who uses this session works on the compiler: messages name ops as they are in the IR.
   bool seesIr() const {
@@ -117,8 +129,14 @@ private:
   llvm::FailureOr<plan::Plan> finishByDefault(mlir::ModuleOp copy, Phase next);
   /// Gives gradients to a copy of the step before phase `precision` that has none, by ztc's own passes.
   llvm::LogicalResult differentiateByDefault(mlir::ModuleOp copy);
+  /// Who updates what chooseOffload() has put into the host's memory, where --offload-update leaves it open: its cores
+  /// where they are faster and their windows have room there.
+  llvm::LogicalResult chooseUpdatePlace(llvm::ArrayRef<PlanShape> shapes);
   /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
   llvm::SmallVector<PlanShape> budgetShapes() const;
+  /// Lets `plan` keep as much as `keep` finds room for: as the option says, of --mem.
+  using PlanKeeper = llvm::function_ref<Status(plan::Plan &, llvm::ArrayRef<PlanShape>, std::optional<uint64_t>)>;
+  llvm::LogicalResult chooseKept(Keeping keeping, PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape);
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
   llvm::LogicalResult dump(const PhaseInfo &phase);
   /// Adds what runs where kernels have come to `level`: hooks of plugins, a dump.
@@ -141,6 +159,7 @@ private:
   std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;
+  std::optional<StepProbe> offloadProbe; ///< of what was chosen to lie below the device, until somebody asks for it
   std::optional<Phase> failed_;
   bool collecting = false, keepsForms = false;
   bool valid = true;

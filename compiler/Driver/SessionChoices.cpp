@@ -1,5 +1,7 @@
 // What a session decides for a budget: the runs that it holds for, what is left beside the reserve, which values are
-// computed again, and how many rows of logits stand at a time.
+// computed again, how many rows of logits stand at a time, and which gathered parameters and fp8 codes are kept.
+#include "compiler/Analysis/KeptCodes.h"
+#include "compiler/Analysis/KeptGathers.h"
 #include "compiler/Analysis/LossRows.h"
 #include "compiler/Driver/Session.h"
 #include "runtime/Format/DeviceReserve.h"
@@ -88,6 +90,42 @@ LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape>
   if (const uint64_t rows = trainingLoss(plan).rows; rows && shapes.front().threads == 0)
     (*plan.mutable_options())["loss-rows"] = std::to_string(rows);
   return success();
+}
+
+LogicalResult Session::chooseKept(Keeping keeping, PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape) {
+  if (keeping == Keeping::None || (keeping == Keeping::Auto && !opts.memoryBudget))
+    return success();
+  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : budgetShapes();
+  std::optional<uint64_t> budget;
+  if (keeping == Keeping::Auto)
+    budget = opts.memoryBudget - std::min(opts.memoryBudget, reserveBytes(opts, shapes));
+  if (Status kept = keep(plan, shapes, budget); !kept.isOk())
+    return emitError(UnknownLoc::get(context.get())) << kept.message();
+  return success();
+}
+
+LogicalResult Session::chooseKeptGathers(plan::Plan &plan, std::optional<PlanShape> shape) {
+  return chooseKept(opts.keepGathered, keepGathers, plan, shape);
+}
+
+LogicalResult Session::chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape> shape) {
+  return chooseKept(opts.keepFp8Weights, keepCodes, plan, shape);
+}
+
+FailureOr<StepMeasure> Session::measure(StepProbe &probe, const RecomputeChoice &choice, const PlanShape &shape,
+                                        const MachineRates &rates) {
+  if (opts.zero != 3 || shape.world == 1)
+    return probe.measure(choice, shape, rates);
+  FailureOr<const ProbedPlan *> probed = probe.plan(choice);
+  if (failed(probed))
+    return failure();
+  plan::Plan plan = (*probed)->plan;
+  if (failed(chooseKeptGathers(plan, shape)))
+    return failure();
+  StatusOr<StepMeasure> measured = measurePlan(plan, shape, rates);
+  if (!measured.isOk())
+    return emitError(UnknownLoc::get(context.get())) << measured.status().message();
+  return *measured;
 }
 
 } // namespace ztc::driver

@@ -1,4 +1,5 @@
 #include "compiler/Driver/TrainingConfig.h"
+#include "compiler/Driver/CommandText.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/TrainingConfigFields.h"
 #include "runtime/Core/Print.h"
@@ -16,12 +17,6 @@ using namespace llvm;
 namespace ztc::driver {
 namespace {
 
-/// As one word of a shell.
-std::string quoted(const std::string &text) {
-  const bool isPlain = all_of(text, [](char c) { return isAlnum(c) || StringRef("/._-=,+:%").contains(c); });
-  return isPlain && !text.empty() ? text : "'" + text + "'";
-}
-
 bool isTrue(StringRef text) {
   return text.equals_insensitive("true") || text.equals_insensitive("yes") || text.equals_insensitive("on");
 }
@@ -33,29 +28,6 @@ bool isNothing(StringRef text) {
 std::optional<double> number(StringRef text) {
   double value = 0;
   return text.trim().getAsDouble(value) ? std::nullopt : std::optional(value);
-}
-
-/// A schedule by the name that transformers has for it; "" where ztc-run has none.
-std::string scheduleOf(StringRef name) {
-  return StringSwitch<std::string>(name)
-      .Cases({"linear", "WarmupDecayLR"}, "linear")
-      .Cases({"cosine", "cosine_with_min_lr"}, "cosine")
-      .Cases({"constant", "constant_with_warmup", "WarmupLR"}, "constant")
-      .Case("warmup_stable_decay", "wsd")
-      .Default("");
-}
-
-/// An optimizer by the names of transformers, bitsandbytes and DeepSpeed: its own name, and the type of its states.
-std::pair<std::string, std::string> optimizerOf(StringRef name) {
-  using Pair = std::pair<std::string, std::string>;
-  return StringSwitch<Pair>(name)
-      .Cases({"adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw", "AdamW"}, Pair("adamw", "fp32"))
-      .Cases({"adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit"}, Pair("adamw", "int8"))
-      .Case("paged_adamw_32bit", Pair("adamw", "fp32"))
-      .Cases({"lion_32bit", "Lion", "lion"}, Pair("lion", "fp32"))
-      .Cases({"lion_8bit", "paged_lion_8bit"}, Pair("lion", "int8"))
-      .Cases({"sgd", "SGD"}, Pair("sgd", "fp32"))
-      .Default(Pair());
 }
 
 /// Flattens a tree: "a.b[0].c". Lists of plain values are one value.
@@ -152,6 +124,13 @@ void TrainingConfig::runOption(const std::string &file, const Value &value, cons
   add(file, value, ConfigField::Taken, "ztc-run --" + name + (text.empty() ? "" : "=" + text));
 }
 
+/// Memory below the device is asked for: rows with it stand in the table where nothing else fits.
+void TrainingConfig::takeOffload(const std::string &file, const Value &value) {
+  add(file, value, value.isNothing ? ConfigField::NotNeeded : ConfigField::Taken,
+      value.isNothing ? "nothing is asked for"
+                      : "the host's memory is used where nothing else fits, and as little of it as does: --host-mem");
+}
+
 /// What Hugging Face's arguments and Axolotl's have in common.
 bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
   const StringRef field = value.field;
@@ -197,11 +176,11 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     else if (field == "warmup_steps" && count >= 1)
       runOption(file, value, "warmup", value.text);
     else
-      runOption(file, value, "warmup", std::to_string(100 * count) + "%");
+      runOption(file, value, "warmup", decimal(100 * count) + "%");
     return true;
   }
   if (field == "lr_scheduler_type" || field == "lr_scheduler") {
-    const std::string schedule = scheduleOf(value.text);
+    const std::string schedule = scheduleNamed(value.text);
     if (schedule.empty()) {
       add(file, value, ConfigField::NotThere, "schedules are cosine, linear, constant, wsd");
       return true;
@@ -225,9 +204,9 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     return true;
   }
   if (field == "optim" || field == "optimizer") {
-    const auto [name, states] = optimizerOf(value.text);
+    const auto [name, states] = optimizerNamed(value.text);
     if (name.empty()) {
-      add(file, value, ConfigField::NotThere, "optimizers are adamw, lion, sgd and those of plugins");
+      add(file, value, ConfigField::NotThere, "optimizers are adamw, lion, muon, sgd and those of plugins");
       return true;
     }
     compileOption(file, value, "optimizer", name);
@@ -249,6 +228,21 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
   }
   if (field == "gradient_checkpointing") {
     add(file, value, ConfigField::NotNeeded, "the plan computes again what the memory asks for");
+    return true;
+  }
+  if (field == "fsdp") {
+    const StringRef asked(value.text);
+    if (asked.contains("full_shard") || asked.contains("hybrid_shard"))
+      compileOption(file, value, "zero", "3");
+    else if (asked.contains("shard_grad_op"))
+      compileOption(file, value, "zero", "2");
+    else
+      add(file, value, value.isNothing ? ConfigField::NotNeeded : ConfigField::NotThere,
+          value.isNothing ? "nothing is asked for" : "full_shard and shard_grad_op are --zero=3 and 2");
+    return true;
+  }
+  if (field == "fsdp_config.fsdp_offload_params" || field == "fsdp_config.offload_params") {
+    takeOffload(file, value);
     return true;
   }
   if (field == "deepspeed") {
@@ -320,9 +314,20 @@ void TrainingConfig::readAxolotl(const std::string &file, const std::vector<Valu
       std::string targets = modules;
       llvm::replace(targets, ',', '+');
       text += ",targets=" + (isAll ? "all-linear" : targets);
+      if (isTrue(valueOf("peft_use_dora")))
+        text += ",dora=true";
+      if (isTrue(valueOf("peft_use_rslora")))
+        text += ",rslora=true";
+      std::string saved = valueOf("lora_modules_to_save");
+      llvm::replace(saved, ',', '+');
+      if (!saved.empty())
+        text += ",save=" + saved;
       compileOption(file, value, "lora", text);
-    } else if (field == "lora_r" || field == "lora_alpha" || field == "lora_dropout" || field == "lora_target_linear" ||
-               field == "lora_target_modules") {
+    } else if (field == "lora_model_dir" && !value.isNothing) {
+      runOption(file, value, "adapter", value.text);
+    } else if (field == "lora_r" || field == "peft_use_dora" || field == "peft_use_rslora" ||
+               field == "lora_modules_to_save" || field == "lora_alpha" || field == "lora_dropout" ||
+               field == "lora_target_linear" || field == "lora_target_modules") {
       add(file, value, adapter.empty() ? ConfigField::NotNeeded : ConfigField::Taken,
           adapter.empty() ? "no adapter is asked for" : "in --lora");
     } else if (field == "load_in_4bit" || field == "load_in_8bit") {
@@ -330,9 +335,27 @@ void TrainingConfig::readAxolotl(const std::string &file, const std::vector<Valu
         add(file, value, ConfigField::NotNeeded, "not asked for");
       else
         compileOption(file, value, "quantize", field == "load_in_4bit" ? "nf4" : "int8");
-    } else if (field == "datasets[0].path") {
-      runOption(file, value, "data", value.text);
-    } else if (field == "datasets[0].type") {
+    } else if (field == "chat_template" && !value.isNothing) {
+      const bool isOwn = value.text == "tokenizer_default";
+      add(file, value, isOwn ? ConfigField::NotNeeded : ConfigField::NotThere,
+          isOwn ? "prepare_chat.py takes the tokenizer's" : "chats take the template of the tokenizer's folder");
+    } else if (field == "plugins") {
+      const bool isKernels = llvm::all_of(split(value.text, ','), [](StringRef name) {
+        return name.empty() || name.contains("liger") || name.contains("cut_cross_entropy");
+      });
+      add(file, value, isKernels ? ConfigField::NotNeeded : ConfigField::NotThere,
+          isKernels ? "the plan's kernels are fused, and the logits of a row at a time"
+                    : "of other trainers' plugins kernels alone have something in their place");
+    } else if (field.starts_with("datasets[") && field.ends_with(".path")) {
+      runOption(file, value, "data", value.text); // all of them, one after the other
+    } else if (field.starts_with("datasets[") && !value.isNothing &&
+               (field.contains("].shards") || field.ends_with("].preprocess_shards"))) {
+      add(file, value, ConfigField::NotThere, "a part of a set: ztc-run reads whole files");
+    } else if (field == "shuffle_merged_datasets" && !value.isNothing) {
+      runOption(file, value, "shuffle", "");
+    } else if (field.starts_with("datasets[") && !field.ends_with("].type")) {
+      add(file, value, ConfigField::NotNeeded, "prepare_chat.py reads the usual forms: messages, ShareGPT, alpaca");
+    } else if (field.starts_with("datasets[")) {
       add(file, value, ConfigField::NotNeeded, "chats and texts are told by their form: see ztc-run --data");
     } else if (field.starts_with("wandb_") || field.starts_with("mlflow_") || field.starts_with("comet_") ||
                field.starts_with("hub_")) {
@@ -400,9 +423,9 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
       runOption(file, value, "beta1", first.trim().str());
       runOption(file, value, "beta2", second.trim().str());
     } else if (field == "optimizer.type") {
-      const auto [name, states] = optimizerOf(value.text == "Adam" ? StringRef("AdamW") : StringRef(value.text));
+      const auto [name, states] = optimizerNamed(value.text == "Adam" ? StringRef("AdamW") : StringRef(value.text));
       if (name.empty())
-        add(file, value, ConfigField::NotThere, "optimizers are adamw, lion, sgd and those of plugins");
+        add(file, value, ConfigField::NotThere, "optimizers are adamw, lion, muon, sgd and those of plugins");
       else
         compileOption(file, value, "optimizer", name);
     } else if (field == "optimizer.params.torch_adam" || field == "optimizer.params.adam_w_mode") {
@@ -410,7 +433,7 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
       add(file, value, isDecoupled ? ConfigField::NotNeeded : ConfigField::NotThere,
           isDecoupled ? "the update is AdamW's" : "the decay of adamw is decoupled");
     } else if (field == "scheduler.type") {
-      const std::string schedule = scheduleOf(value.text);
+      const std::string schedule = scheduleNamed(value.text);
       if (schedule.empty())
         add(file, value, ConfigField::NotThere, "schedules are cosine, linear, constant, wsd");
       else
@@ -429,10 +452,16 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
         compileOption(file, value, "precision", field.split('.').first.str());
     } else if (field == "fp16.initial_scale_power") {
       runOption(file, value, "loss-scale", std::to_string(std::exp2(number(value.text).value_or(16))));
+    } else if (field == "zero_optimization.offload_optimizer.device" ||
+               field == "zero_optimization.offload_param.device" || field == "zero_optimization.cpu_offload") {
+      takeOffload(file, value);
+    } else if (field.starts_with("zero_optimization.offload_") && field.ends_with(".nvme_path")) {
+      if (value.isNothing)
+        add(file, value, ConfigField::NotNeeded, "nothing is asked for");
+      else
+        compileOption(file, value, "disk", value.text);
     } else if (field.starts_with("zero_optimization.offload_")) {
-      const bool isNone = value.isNothing;
-      add(file, value, isNone ? ConfigField::NotNeeded : ConfigField::NotThere,
-          isNone ? "nothing is asked for" : "memory of the host and of disks: the plan keeps all on the device");
+      add(file, value, ConfigField::NotNeeded, "what moves, when, and through which buffers is in the plan");
     } else {
       add(file, value, ConfigField::NotThere, "");
     }
@@ -522,6 +551,8 @@ void TrainingConfig::apply(CompileOptions &options, uint64_t &globalBatch, unsig
       options.quantize = fromWord<FrozenFormat>(text).value_or(options.quantize);
     else if (name == "pack")
       options.pack = true;
+    else if (name == "disk")
+      options.disk = text;
   }
   uint64_t accumulate = 1;
   if (!globalBatch && options.batch && !StringRef(hf("gradient_accumulation_steps")).getAsInteger(10, accumulate))
@@ -532,8 +563,8 @@ std::string TrainingConfig::runOptions() const {
   std::string text;
   std::set<std::string> said;
   for (const auto &[name, value] : reverse(runWords)) // of two files the last one that says it
-    if (said.insert(name).second)
-      text = " --" + name + (value.empty() ? "" : "=" + quoted(value)) + text;
+    if (name == "data" || said.insert(name).second)   // several sets are all read
+      text = " --" + name + (value.empty() ? "" : "=" + shellWord(value)) + text;
   return text;
 }
 

@@ -44,6 +44,7 @@ private:
   void readHuggingFace(const std::string &file, const std::vector<Value> &values);
   void readAxolotl(const std::string &file, const std::vector<Value> &values);
   void readDeepSpeed(const std::string &file, std::vector<Value> values);
+  void takeOffload(const std::string &file, const Value &value);
   bool takeCommon(const std::string &file, const Value &value);
   void add(const std::string &file, const Value &value, ConfigField::Fate fate, const std::string &text);
   void compileOption(const std::string &file, const Value &value, const std::string &name, const std::string &text);

@@ -1,4 +1,5 @@
 #include "compiler/Driver/TrainingConfigFields.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
 
@@ -23,7 +24,8 @@ constexpr std::pair<StringLiteral, StringLiteral> kDefaults[] = {
     {"fp16", "false"},
 };
 
-/// Fields that say how a trainer works, or what it prints and where: nothing that the training depends on.
+/// Fields that say how a trainer works, or what it prints and where: nothing that the training depends on. A name that
+/// ends with * stands for all that begin so.
 struct Unneeded {
   StringLiteral field, why;
 };
@@ -55,6 +57,18 @@ constexpr Unneeded kUnneeded[] = {
     {"log_level", "ztc-run prints one line of progress"},
     {"ddp_timeout", "ztc-run has --timeout"},
     {"overwrite_output_dir", "ztc-run has --overwrite"},
+    {"save_only_model", "an export is the model alone, a checkpoint the state of a run"},
+    {"use_liger_kernel", "the plan's kernels are fused, and the logits of a row at a time"},
+    {"auto_find_batch_size", "ztc plan finds it"},
+    {"average_tokens_across_devices", "a step's loss is the mean over all targets of all ranks"},
+    {"dataloader_*", "rows are read beside the steps"},
+    {"ddp_*", "collectives are the plan's"},
+    {"logging_*", "every step is logged"},
+    {"hub_*", "nothing is uploaded"},
+    {"include_*", "a run's log holds tokens, targets and padding of each step"},
+    {"torch_compile_*", "the plan is compiled"},
+    {"gradient_checkpointing_kwargs.*", "the plan chooses what is computed again"},
+    {"fsdp_config.*", "the plan shards by --zero, and gathers block by block"},
     // Axolotl
     {"base_model", "it is the model of the command"},
     {"base_model_config", "it is the model of the command"},
@@ -73,11 +87,30 @@ constexpr Unneeded kUnneeded[] = {
     {"logging_steps", "every step is logged"},
     {"debug", "ztc-run has --profile and --trace"},
     {"dataset_processes", "data is read by one process"},
+    {"dataset_num_proc", "data is read by one process"},
+    {"shuffle_merged_datasets", "ztc-run has --shuffle"},
+    {"evals_per_epoch", "ztc-run has --eval-every"},
+    {"saves_per_epoch", "ztc-run saves every 30 minutes, or as --save-every says"},
+    {"save_first_step", "a run that cannot save says so before its first step"},
+    {"eval_table_size", "ztc-run has --sample-every"},
+    {"eval_max_new_tokens", "ztc-run has --sample-every"},
+    {"use_tensorboard", "ztc-run has --tensorboard"},
+    {"s2_attention", "attention never makes an S x S matrix"},
+    {"flex_attention", "attention never makes an S x S matrix"},
+    {"eager_attention", "attention never makes an S x S matrix"},
+    {"attn_implementation", "attention never makes an S x S matrix"},
+    {"flash_attn_*", "the plan's kernels are fused"},
+    {"liger_*", "the plan's kernels are fused, and the logits of a row at a time"},
+    {"lora_mlp_kernel", "the adapter's products are merged where that pays"},
+    {"lora_qkv_kernel", "the adapter's products are merged where that pays"},
+    {"lora_o_kernel", "the adapter's products are merged where that pays"},
+    {"low_cpu_mem_usage", "weights go to the device tensor by tensor"},
+    {"special_tokens.*", "tokenizer.json says them; padding is a place in a row, no token"},
     // DeepSpeed
     {"steps_per_print", "ztc-run prints one line of progress"},
     {"wall_clock_breakdown", "ztc-run has --profile"},
     {"zero_allow_untested_optimizer", "every optimizer works at every stage"},
-    {"zero_force_ds_cpu_optimizer", "nothing is offloaded"},
+    {"zero_force_ds_cpu_optimizer", "updates are the plan's, with the same bits wherever the states lie"},
     {"zero_optimization.overlap_comm", "collectives run beside the computation"},
     {"zero_optimization.contiguous_gradients", "buckets are contiguous"},
     {"zero_optimization.reduce_scatter", "gradients are reduced and scattered"},
@@ -92,6 +125,26 @@ constexpr Unneeded kUnneeded[] = {
     {"zero_optimization.stage3_max_reuse_distance", "the plan knows when a bucket is used again"},
     {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "an export is whole"},
     {"zero_optimization.stage3_gather_fp16_weights_on_model_save", "an export is whole"},
+    {"zero_optimization.max_live_parameters", "--prefetch counts blocks"},
+    {"zero_optimization.max_reuse_distance", "the plan knows when a bucket is used again"},
+    {"zero_optimization.gather_16bit_weights_on_model_save", "an export is whole"},
+    {"zero_optimization.elastic_checkpoint", "a checkpoint is tied to no number of ranks"},
+    {"zero_optimization.load_from_fp32_weights", "masters are read from the weights as they are stored"},
+    {"zero_optimization.ignore_unused_parameters", "the plan knows what each parameter's gradient is"},
+    {"communication_data_type", "gradients are reduced in the type that the plan stores them in"},
+    {"prescale_gradients", "gradients are divided once, by the targets that count"},
+    {"gradient_predivide_factor", "gradients are divided once, by the targets that count"},
+    {"sparse_gradients", "gradients are dense"},
+    {"activation_checkpointing.*", "the plan chooses what is computed again"},
+    {"aio.*", "ztc-run measures the disk: --measure-links"},
+    {"flops_profiler.*", "ztc-run has --profile"},
+    {"comms_logger.*", "ztc-run logs what is sent, and has --profile"},
+    {"tensorboard.*", "ztc-run has --tensorboard"},
+    {"wandb.*", "ztc-run has --log-json and --tensorboard"},
+    {"csv_monitor.*", "ztc-run has --log-json"},
+    {"compile.*", "the plan is compiled"},
+    {"dump_state", "ztc inspect shows a plan"},
+    {"memory_breakdown", "ztc memory --explain shows every byte"},
     {"fp16.auto_cast", "the precision is the plan's"},
     {"bf16.auto_cast", "the precision is the plan's"},
     {"fp16.loss_scale_window", "the scale doubles after 2000 good steps"},
@@ -115,10 +168,34 @@ StringRef defaultArgument(StringRef name) {
 }
 
 StringRef whyUnneeded(StringRef field) {
-  for (const Unneeded &each : kUnneeded)
-    if (field == each.field)
+  for (const Unneeded &each : kUnneeded) {
+    StringRef name = each.field;
+    if (name.consume_back("*") ? field.starts_with(name) : field == name)
       return each.why;
+  }
   return {};
+}
+
+std::string scheduleNamed(StringRef name) {
+  return StringSwitch<std::string>(name)
+      .Cases({"linear", "WarmupDecayLR"}, "linear")
+      .Cases({"cosine", "cosine_with_min_lr"}, "cosine")
+      .Cases({"constant", "constant_with_warmup", "WarmupLR"}, "constant")
+      .Case("warmup_stable_decay", "wsd")
+      .Default("");
+}
+
+std::pair<std::string, std::string> optimizerNamed(StringRef name) {
+  using Pair = std::pair<std::string, std::string>;
+  return StringSwitch<Pair>(name)
+      .Cases({"adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw", "AdamW"}, Pair("adamw", "fp32"))
+      .Cases({"adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "adamw_torch_8bit"}, Pair("adamw", "int8"))
+      .Case("paged_adamw_32bit", Pair("adamw", "fp32"))
+      .Cases({"lion_32bit", "Lion", "lion"}, Pair("lion", "fp32"))
+      .Cases({"lion_8bit", "paged_lion_8bit"}, Pair("lion", "int8"))
+      .Cases({"sgd", "SGD"}, Pair("sgd", "fp32"))
+      .Cases({"muon", "Muon"}, Pair("muon", "fp32"))
+      .Default(Pair());
 }
 
 } // namespace ztc::driver

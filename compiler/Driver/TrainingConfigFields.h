@@ -2,6 +2,7 @@
 #pragma once
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <string>
 #include <utility>
 
 namespace ztc::driver {
@@ -12,5 +13,9 @@ llvm::ArrayRef<std::pair<llvm::StringLiteral, llvm::StringLiteral>> defaultArgum
 llvm::StringRef defaultArgument(llvm::StringRef name);
 /// Why nothing that a training depends on is lost without the field; "" where something may be.
 llvm::StringRef whyUnneeded(llvm::StringRef field);
+/// A schedule by the name that transformers has for it; "" where ztc-run has none.
+std::string scheduleNamed(llvm::StringRef name);
+/// An optimizer by the names of transformers, bitsandbytes and DeepSpeed: its own name, and the type of its states.
+std::pair<std::string, std::string> optimizerNamed(llvm::StringRef name);
 
 } // namespace ztc::driver

@@ -5,7 +5,7 @@ using namespace mlir;
 namespace ztc::driver {
 
 /// At most so many ranks are tried.
-static constexpr unsigned kMostRanks = 1024;
+static constexpr unsigned kMostTriedRanks = 1024;
 
 Trial::Trial(CompileOptions options) : session(std::move(options)) {
   if (session.isValid() && succeeded(session.run(Phase::Shard)))
@@ -22,7 +22,7 @@ std::optional<uint64_t> Trial::smallestPeak(unsigned world) {
 
 std::optional<Trial::Ranks> Trial::moreRanks(unsigned first, uint64_t budgetBytes) {
   std::optional<Ranks> least;
-  for (unsigned ranks = first; ranks <= std::max(kMostRanks, first); ranks *= 2) {
+  for (unsigned ranks = first; ranks <= std::max(kMostTriedRanks, first); ranks *= 2) {
     std::optional<uint64_t> peak = smallestPeak(ranks);
     if (!peak || (least && *peak >= least->peakBytes))
       break;

@@ -72,6 +72,7 @@ public:
     isPacked = !graph::argumentsWithRole(microstep, graph::Role::DocumentStarts).empty();
     std::mt19937 generator(7);
     isPacked ? packRows(generator) : makeRows(generator);
+    isWeighted = !graph::argumentsWithRole(microstep, graph::Role::LossWeights).empty();
   }
 
   /// The files that a run reads, of these names in a folder.
@@ -83,12 +84,21 @@ public:
                         !writeTensors(folder / kAdapter + "/" + kAdapterStem + ".safetensors", /*ofAdapter=*/true)))
       return false;
     const std::vector<int64_t> shape{int64_t(inputIds.size()) / sequence, sequence};
-    std::string bytes = layoutSafetensors({{"input_ids", plan::I32, shape}, {"labels", plan::I32, shape}}).header;
+    std::vector<SafetensorsSpec> specs{{"input_ids", plan::I32, shape}, {"labels", plan::I32, shape}};
+    if (isWeighted)
+      specs.push_back({"loss_weights", plan::F32, shape});
+    std::string bytes = layoutSafetensors(specs).header;
     for (const std::vector<int64_t> &values : {inputIds, labels})
       for (int64_t value : values)
         append(bytes, int32_t(value));
+    for (size_t i = 0; isWeighted && i < labels.size(); ++i)
+      append(bytes, float(weightOfLabel(i)));
     return writeFile(folder / kData, bytes);
   }
+  /// Of the label at a place of the file: exact in every type, and never 0.
+  static double weightOfLabel(size_t place) { return 0.25 * double(1 + place % 5); }
+  /// Whether a target counts, as often as its weight says.
+  double weightOf(size_t target) const { return targets[target] < 0 ? 0 : isWeighted ? weights[target] : 1; }
   bool isAdapter() const { return !adapterConfig.empty(); }
 
   /// Rows [first, first + batch) as the model takes them.
@@ -105,7 +115,8 @@ public:
   std::map<std::string, Tensor> parameters; ///< of all, by name
   std::vector<std::string> trained;
   std::vector<int64_t> tokens, targets, starts; ///< of the rows; starts of packed ones
-  bool isPacked = false;
+  std::vector<double> weights;                  ///< of the targets
+  bool isPacked = false, isWeighted = false;
   std::string adapterConfig; ///< adapter_config.json; empty: the model itself is trained
 
 private:
@@ -118,6 +129,7 @@ private:
         tokens.push_back(int64_t(generator() % uint64_t(vocabulary)));
         const bool isCounted = position + 1 < sequence && (rows + position) % 5 != 2;
         targets.push_back(isCounted ? int64_t(generator() % uint64_t(vocabulary)) : -100);
+        weights.push_back(weightOfLabel(targets.size()));
       }
     inputIds = tokens;
     for (size_t i = 0; i < tokens.size(); ++i)
@@ -144,6 +156,7 @@ private:
         starts.push_back(int64_t(tokens.size() - place) % sequence);
         tokens.push_back(inputIds[at]);
         targets.push_back(labels[at + 1]);
+        weights.push_back(weightOfLabel(at + 1));
       }
   }
 
@@ -186,19 +199,25 @@ FailureOr<Outcome> interpreted(const Problem &problem, verification::StepInputs 
   Outcome outcome;
   for (unsigned update = 0; update < kUpdates; ++update) {
     const unsigned first = update * world;
-    const auto begin = problem.targets.begin() + int64_t(first) * problem.batch * problem.sequence;
-    const auto counted = std::count_if(begin, begin + int64_t(world) * problem.batch * problem.sequence,
-                                       [](int64_t target) { return target >= 0; });
+    const auto ofRank = size_t(problem.batch * problem.sequence);
+    double counted = 0;
+    for (size_t target = first * ofRank; target < (first + world) * ofRank; ++target)
+      counted += problem.weightOf(target);
     inputs.give([&](StringRef role, StringRef name, RankedTensorType type, unsigned rank) -> std::optional<Tensor> {
       if (role == "tokens" || role == "targets")
         return problem.rows(role == "tokens" ? problem.tokens : problem.targets, type, first + rank);
+      if (role == "loss_weights") {
+        Tensor tensor(type);
+        std::copy_n(problem.weights.begin() + int64_t((first + rank) * ofRank), ofRank, tensor.reals.begin());
+        return tensor;
+      }
       if (role == "document_starts")
         return problem.rows(problem.starts, type, first + rank);
       if (role == "step") {
         const double count = update + 1;
         Tensor step(type);
         auto set = [&](StepParameter index, double value) { step.reals[size_t(index)] = value; };
-        set(StepParameter::InverseCount, 1.0 / double(counted));
+        set(StepParameter::InverseCount, 1.0 / counted);
         set(StepParameter::LearningRate, kRate);
         set(StepParameter::DecayFactor, 1 - kRate * kDecay);
         set(StepParameter::StepSize, kRate / (1 - std::pow(kBeta1, count)));
@@ -226,7 +245,7 @@ FailureOr<Outcome> interpreted(const Problem &problem, verification::StepInputs 
         verification::evaluateStep(problem.reference, "microstep", inputs, Precision::F64, world);
     if (failed(step))
       return failure();
-    outcome.losses.push_back(step->at("loss").reals.front() / double(counted));
+    outcome.losses.push_back(step->at("loss").reals.front() / counted);
     for (const auto &[name, tensor] : *step)
       if (StringRef(name).starts_with("gradient ")) {
         state[name] = tensor;
@@ -485,6 +504,11 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, StoragePrecisi
   // The second update reads states that the first one has rounded to 8 bits.
   if (const auto states = plan.options().find("optimizer-state");
       states != plan.options().end() && states->second == "int8")
+    limits.update = std::max(limits.update, 0.2);
+  // Muon's direction and products are rounded to bf16, and what is small beside the direction's norm is amplified up to
+  // 3.4445^5 times. Gradients of few tokens have a low rank: there PyTorch's results are off one another by 5e-2 by the
+  // order of sums alone, and a direction that differs in its last f32 digit is rounded elsewhere, too.
+  if (graph::optimizerOf(reference).orthogonalizes)
     limits.update = std::max(limits.update, 0.2);
   Runs runs(folder, problem, runner, precision, limits, hasNoMasters, !updatesInBackward(plan));
   for (unsigned world = 1; world <= kMostRanks; ++world) {

@@ -1,9 +1,12 @@
 // ztc: the compiler's command line. The only file here that throws and catches (CLI11); everything else returns
 // results.
+#include "compiler/Analysis/GpuModels.h"
+#include "compiler/Analysis/LinksInUse.h"
+#include "compiler/Codegen/KernelCache.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/LocalGpus.h"
 #include "compiler/Driver/Pipeline.h"
-#include "runtime/Core/NearestName.h"
+#include "compiler/Driver/UnknownWords.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
@@ -34,6 +37,7 @@ void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std
 }
 
 /// Whole numbers in decimal: CLI11 takes 010 for 8, and an empty text for 0.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): it throws where memory ends, before main has begun
 const CLI::Validator kWhole(
     [](std::string &text) -> std::string {
       StatusOr<std::string> whole = wholeNumber(text);
@@ -84,8 +88,15 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}; of "
                  "fp8 also layers whose products stay bf16: {\"bf16\": [...]}")
       ->type_name("FILE");
-  app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd, or a plugin's optimizer")
+  app.add_option("--optimizer", o.optimizer,
+                 "what updates the weights: adamw, lion, sgd, muon (matrices of blocks; the rest by "
+                 "adamw), or a plugin's optimizer")
       ->type_name("NAME");
+  app.add_option("--adjust-lr-fn", o.adjustLrFn,
+                 "of muon: how the shape of a matrix changes its learning rate: match_rms_adamw (as large as adamw's "
+                 "changes, so that one --lr fits both), or original")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"match_rms_adamw", "original"}));
   addChoice(app, "--optimizer-state", o.optimizerState,
             "type of the optimizer's states; int8: codes with a scale for each 256 elements, fp32 for embeddings and "
             "tensors of fewer than 4096 elements");
@@ -100,6 +111,15 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--prefetch", o.prefetch, "ZeRO-3: buckets gathered ahead of their use; 0 gathers just in time")
       ->transform(kWhole)
       ->check(CLI::Range(0, 64));
+  app.add_flag("--early-gathers", o.earlyGathers,
+               "ZeRO-3: an update gathers what the next step needs before it computes anything, beside the updates of "
+               "the other buckets; the first step of a run gathers for itself");
+  addChoice(app, "--keep-gathered", o.keepGathered,
+            "ZeRO-3: gathered parameters stay over micro-steps and from forward to backward: as many as fit --mem "
+            "(auto), all, or none");
+  addChoice(app, "--keep-fp8-weights", o.keepFp8Weights,
+            "precision fp8: the codes of weights are made once in a step and kept over micro-steps and from forward to "
+            "backward: as many as fit --mem (auto), all, or none");
   addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB", true);
   addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank", false);
   app.add_option(
@@ -114,6 +134,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--disk", o.disk, "folder for the same, in a file that a run makes there and that is gone at its end")
       ->type_name("DIR");
   addSize(app, "--disk-mem", o.diskMemory, "of that file per rank, at most", true);
+  addChoice(app, "--offload-update", o.offloadUpdate,
+            "who updates parameters whose states lie in the host's memory: its cores, the device, through which they "
+            "stream, or who is faster (auto; on a CPU these are the same cores, and they stream)");
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 20));
@@ -124,6 +147,12 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80 to sm_121a, simt; the default is host "
                  "and the GPUs of this machine")
       ->delimiter(',');
+  app.add_option("--gpu", o.gpuModel,
+                 "the GPU that prices what is computed again or moved, as ztc plan knows it: H100-80GB, L40S-48GB, ...")
+      ->type_name("NAME")
+      ->check([](const std::string &name) {
+        return findGpuModel(name) ? std::string() : "'" + name + "' is not known; known are " + gpuModelNames();
+      });
   app.add_option("--save-onnx", o.saveOnnx, "of a folder: write the graph that was built from its config.json")
       ->type_name("FILE");
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
@@ -159,6 +188,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       "--pack", o.pack,
       "rows hold several documents: attention stays within each, positions count from its first token, and rows "
       "are padded only where no other document fits");
+  app.add_flag("--loss-weights", o.lossWeights,
+               "take `loss_weights` from the data, beside labels: each target's loss is multiplied by its weight, and "
+               "the mean is over the sum of the weights");
   app.add_flag(
       "--generate", o.generate,
       "add programs that generate text a row at a time, with keys and values kept in planned memory; of several "
@@ -186,15 +218,36 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       "MLIR's options are taken too: --mlir-timing, --mlir-print-ir-after=PASS, --mlir-print-ir-after-change, ...");
 }
 
+/// "1", "8", "2..4" as 1, 2, 3, 4, 8.
+std::vector<unsigned> rankNumbers(const std::vector<std::string> &words) {
+  constexpr unsigned kMost = 1024;
+  std::set<unsigned> numbers;
+  for (const std::string &word : words) {
+    const size_t dots = word.find("..");
+    unsigned first = 0, last = 0;
+    const auto read = [](const std::string &text, unsigned &number) {
+      const StatusOr<std::string> whole = wholeNumber(text);
+      return whole.isOk() && CLI::detail::lexical_cast(*whole, number) && number >= 1 && number <= kMost;
+    };
+    const bool isRange = dots != std::string::npos;
+    if (!read(word.substr(0, dots), first) || !read(isRange ? word.substr(dots + 2) : word, last) || last < first)
+      throw CLI::ValidationError("--gpus", "'" + word + "' is not a number from 1 to 1024, or two of them as 1..8");
+    for (unsigned number = first; number <= last; ++number)
+      numbers.insert(number);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
 /// `ztc plan`: what of a compilation a user may fix, and what is searched.
 CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOptions &r) {
   CLI::App *plan = app.add_subcommand("plan", "which ways of training a model fit a GPU: bytes, seconds, commands");
   plan->add_option("model", o.input, "the ONNX file, or a Hugging Face folder")->required();
   plan->add_option("--gpu", t.gpu, "H100-80GB, A100-40GB, RTX-4090-24GB, ..., or host")->required()->type_name("NAME");
-  plan->add_option("--gpus", o.gpus, "numbers of ranks to look at")
+  plan->add_option_function<std::vector<std::string>>(
+          "--gpus", [&o](const std::vector<std::string> &words) { o.gpus = rankNumbers(words); },
+          "numbers of ranks to look at: 1,2,8 or 1..8")
       ->delimiter(',')
-      ->transform(kWhole)
-      ->check(CLI::Range(1, 1024));
+      ->type_name("N,N..N");
   addChoice(*plan, "--method", t.method, "which way to train; auto: the first of full, lora, qlora that fits");
   plan->add_option("--zero", o.stages, "ZeRO stages to look at; the default is all")
       ->delimiter(',')
@@ -215,6 +268,20 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
   plan->add_option("--ignore", t.ignored, "a field of --config that ztc has nothing for, and that is left out")
       ->type_name("FIELD")
       ->allow_extra_args(false);
+  plan->add_option("--data", t.data, "files of the run, as ztc-run takes them: padding, steps and hours are said")
+      ->type_name("FILE...");
+  plan->add_option("--tokenizer", t.tokenizer, "of text among them; the default is the model's own")->type_name("DIR");
+  plan->add_option("--token-bytes", t.tokenBytes, "bytes of a token in .bin files without a header")
+      ->transform(kWhole)
+      ->check(CLI::IsMember({2, 4}))
+      ->type_name("2|4");
+  plan->add_option("--epochs", t.epochs, "passes over the data")->check(CLI::Range(1e-6, 1e9));
+  plan->add_flag("--pack", o.pack, "rows hold several documents, as in ztc compile");
+  plan->add_option("--document-end", t.documentEnd, "with --pack: the token that ends each document of a .bin")
+      ->type_name("ID");
+  plan->add_option("--long", t.longDocuments, "with --pack: cut or drop documents longer than a row")
+      ->check(CLI::IsMember({"cut", "drop"}))
+      ->type_name("cut|drop");
   plan->add_option("--verify", t.verified,
                    "run so many of the best here for five steps: seconds predicted and measured")
       ->transform(kWhole)
@@ -222,9 +289,15 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
   plan->add_flag("--longest", t.longest, "also the longest rows that fit with what is recommended");
   addSize(*plan, "--mem", o.memoryBudget, "memory of a rank instead of the GPU's own", true);
   addSize(*plan, "--reserve", o.memoryReserve, "of it, for the driver and its libraries", false);
+  addSize(*plan, "--host-mem", o.hostMemory,
+          "of the host's memory per rank, for rows where nothing fits on a GPU alone; the default is as much as they "
+          "need, 0 forbids them",
+          false);
+  plan->add_option("--disk", o.disk, "folder for the same where the host's memory does not suffice")->type_name("DIR");
+  addSize(*plan, "--disk-mem", o.diskMemory, "of that disk per rank, at most", true);
   plan->add_option("--threads", o.threads, "of a host: threads a rank")->transform(kWhole)->check(CLI::Range(1, 4096));
   addChoice(*plan, "--precision", o.precision, "storage and compute types");
-  plan->add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion or sgd")->type_name("NAME");
+  plan->add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd or muon")->type_name("NAME");
   plan->add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   plan->add_option("--input", o.inputRoles, "as in ztc compile")->type_name("ROLE=NAME")->allow_extra_args(false);
   plan->add_option("--padding-token", o.paddingToken, "as in ztc compile")->type_name("ID|none");
@@ -265,10 +338,25 @@ void chooseTargets(CompileOptions &o) {
     std::cerr << "ztc: " << found.note << "\n";
 }
 
-/// Options of ztc-run that people give to ztc.
-constexpr const char *kRunOptions[] = {"--data",   "--steps", "--epochs",   "--lr",     "--schedule", "--warmup",
-                                       "--clip",   "--save",  "--resume",   "--export", "--log-json", "--eval-data",
-                                       "--device", "--ranks", "--generate", "--init",   "--shuffle",  "--weight-decay"};
+/// Where machine code is kept: as was said, else below `kept`, where that can be written to. What is wrong with what
+/// was said; empty: nothing.
+std::string chooseKernelCache(CompileOptions &o, const std::string &kept) {
+  std::string said = o.kernelCache, by = "--kernel-cache=";
+  if (said.empty()) {
+    said = variable("ZTC_KERNEL_CACHE");
+    by = "ZTC_KERNEL_CACHE=";
+  }
+  o.kernelCache.clear();
+  if (said == "none" || (said.empty() && kept.empty()))
+    return "";
+  const std::string folder = said.empty() ? kept + "/kernels" : said;
+  if (llvm::Error error = codegen::KernelCache::prepare(folder)) {
+    const std::string why = llvm::toString(std::move(error));
+    return said.empty() ? "" : by + said + ": " + why;
+  }
+  o.kernelCache = folder;
+  return "";
+}
 
 /// Takes out what `command` would not look at, and says so.
 void dropUnused(CompileOptions &o) {
@@ -286,11 +374,23 @@ void dropUnused(CompileOptions &o) {
     note("--prefetch has no effect: only --zero=3 gathers parameters");
     o.prefetch.reset();
   }
+  if (o.keepGathered == Keeping::All && !gathers && o.from.empty()) {
+    note("--keep-gathered has no effect: only --zero=3 gathers parameters");
+    o.keepGathered = Keeping::Auto;
+  }
+  if (o.keepFp8Weights == Keeping::All && o.precision != StoragePrecision::Fp8 && o.from.empty()) {
+    note("--keep-fp8-weights has no effect: only --precision=fp8 makes codes of weights");
+    o.keepFp8Weights = Keeping::Auto;
+  }
   if (o.lossRows && std::all_of(o.targets.begin(), o.targets.end(), [](const std::string &target) {
         return target == "host" || target.starts_with("x86-64");
       })) {
     note("--loss-rows has no effect: it is for GPUs, and --target names none");
     o.lossRows = 0;
+  }
+  if (o.adjustLrFn != "match_rms_adamw" && o.optimizer != "muon" && o.from.empty()) {
+    note("--adjust-lr-fn has no effect: it is for --optimizer=muon");
+    o.adjustLrFn = "match_rms_adamw";
   }
   if (o.tf32 && o.precision != StoragePrecision::Fp32 && o.precisionPolicy.empty() && o.from.empty()) {
     note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + wordOf(o.precision) +
@@ -303,8 +403,10 @@ void dropUnused(CompileOptions &o) {
   }
   // Each is compiled once, however often it is named.
   std::vector<std::string> targets;
+  const bool hasWholeHost = std::find(o.targets.begin(), o.targets.end(), "host") != o.targets.end();
   for (const std::string &target : o.targets)
-    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+    if (std::find(targets.begin(), targets.end(), target) == targets.end() &&
+        !(hasWholeHost && target.starts_with("x86-64"))) // `host` is both instruction sets
       targets.push_back(target);
   o.targets = targets;
 }
@@ -312,6 +414,21 @@ void dropUnused(CompileOptions &o) {
 int usageError(const std::string &what) {
   std::cerr << "ztc: " << what << "\n";
   return 2;
+}
+
+/// What --optimizer=muon cannot be together with; empty where nothing is.
+std::string conflictOfMuon(const CompileOptions &o) {
+  if (o.optimizer != "muon")
+    return {};
+  if (o.updateTime == UpdateTime::InBackward)
+    return "--update=in-backward: muon gathers the direction of a whole bucket, which the backward would wait for: "
+           "leave "
+           "it out, or take another --optimizer";
+  if (o.hostMemory || !o.disk.empty())
+    return "--host-mem and --disk: an update from there comes in pieces, and muon needs whole matrices: leave them "
+           "out, "
+           "or take another --optimizer";
+  return {};
 }
 
 /// What --update=in-backward cannot be together with; empty where nothing is.
@@ -325,56 +442,6 @@ std::string conflictOfUpdate(const CompileOptions &o) {
     return "--update=in-backward: a step is one micro-step, --accumulate=" + std::to_string(o.accumulate) +
            " makes several: take a larger --batch instead";
   return {};
-}
-
-std::vector<std::string> optionNames(const CLI::App &command) {
-  std::vector<std::string> names;
-  for (const CLI::Option *option : command.get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back("--" + name);
-  return names;
-}
-
-bool isCommand(const CLI::App &app, const std::string &word) {
-  for (const CLI::App *command : app.get_subcommands(nullptr))
-    if (command->get_name() == word)
-      return true;
-  return false;
-}
-
-/// The first word on the command line is not a command.
-std::string unknownCommand(const CLI::App &app, const std::string &word) {
-  std::vector<std::string> names;
-  std::string list;
-  for (const CLI::App *command : app.get_subcommands(nullptr)) {
-    names.push_back(command->get_name());
-    list += (list.empty() ? "" : ", ") + command->get_name();
-  }
-  const std::string meant = nearestName(word, names);
-  const bool isFile = word.find('/') != std::string::npos || word.find('.') != std::string::npos;
-  return "there is no command '" + word + "'" +
-         (!meant.empty() ? ", did you mean " + meant + "?"
-          : isFile       ? ": a command comes before the file, as in ztc compile " + word + "."
-                         : ".") +
-         " Commands are " + list;
-}
-
-/// A word after a command that it does not know.
-std::string unknownOption(const CLI::App &command, int argc, char **argv) {
-  const std::vector<std::string> known = optionNames(command);
-  const std::string help = "; see ztc " + command.get_name() + " --help";
-  for (int i = 2; i < argc; ++i) {
-    const std::string word(argv[i]), name = word.substr(0, word.find('='));
-    if (!word.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end())
-      continue;
-    if (std::find(std::begin(kRunOptions), std::end(kRunOptions), name) != std::end(kRunOptions))
-      return name + " is not an option of ztc " + command.get_name() + ": ztc-run has it";
-    const std::string meant = nearestName(name, known);
-    return "ztc " + command.get_name() + " has no option " + name +
-           (meant.empty() ? "" : ", did you mean " + meant + "?") + help;
-  }
-  const std::vector<std::string> rest = command.remaining();
-  return "'" + (rest.empty() ? std::string() : rest.front()) + "' is one word too many" + help;
 }
 
 int run(int argc, char **argv, CompileOptions o) {
@@ -400,6 +467,11 @@ int run(int argc, char **argv, CompileOptions o) {
       ->delimiter(',')
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 20));
+  compile
+      ->add_option("--kernel-cache", o.kernelCache,
+                   "the folder that keeps kernels' machine code between compilations, or none; the default is "
+                   "ZTC_KERNEL_CACHE, else ztc/kernels in XDG_CACHE_HOME or ~/.cache")
+      ->type_name("DIR");
   compile->add_option("--to", o.to, "stop after this phase and print the IR (to -o, else to standard output)")
       ->type_name("PHASE");
 
@@ -501,8 +573,9 @@ int run(int argc, char **argv, CompileOptions o) {
       if (!o.given.count("target"))
         chooseTargets(o);
       dropUnused(o);
-      if (const std::string conflict = conflictOfUpdate(o); !conflict.empty())
-        return usageError(conflict);
+      for (const std::string &conflict : {conflictOfUpdate(o), conflictOfMuon(o)})
+        if (!conflict.empty())
+          return usageError(conflict);
     }
   if (*inspect && o.given.count("sort") && !r.kernels)
     std::cerr << "ztc: note: --sort has no effect without --kernels\n";
@@ -510,14 +583,25 @@ int run(int argc, char **argv, CompileOptions o) {
   if (namesNoGpu && memory->count("--threads") == 0)
     std::cerr << "ztc: no GPU is here and none was named: this is the memory of CPU ranks; --target=sm_90a (H100, "
                  "H200), sm_80 (A100) or sm_100a (B200) tells what a GPU will need\n";
+  const std::string home = variable("HOME"), cache = variable("XDG_CACHE_HOME");
+  const std::string kept = cache.empty() && home.empty() ? "" : (cache.empty() ? home + "/.cache" : cache) + "/ztc";
+  if (!kept.empty()) {
+    if (StatusOr<std::vector<MeasuredLink>> links = readMeasuredLinks(kept + "/links.json"); links.isOk())
+      useMeasuredLinks(*links, o.disk);
+    else
+      std::cerr << "ztc: note: " << links.status().message() << "\n";
+  }
+  if (const std::string refused = chooseKernelCache(o, kept); !refused.empty())
+    return usageError(refused);
+  if (!o.gpuModel.empty())
+    useGpuModel(findGpuModel(o.gpuModel));
   if (*compile)
     return runCompile(o);
   if (*memory)
     return runMemory(o, r);
   if (*plan) {
-    const std::string home = variable("HOME"), cache = variable("XDG_CACHE_HOME");
-    if (!cache.empty() || !home.empty())
-      t.runsFile = (cache.empty() ? home + "/.cache" : cache) + "/ztc/plan-runs.jsonl";
+    if (!kept.empty())
+      t.runsFile = kept + "/plan-runs.jsonl";
     return runPlan(o, t, r);
   }
   if (*check)

@@ -1,7 +1,11 @@
 // Reference rules of buckets (views are slices, packs put parts at their places) and of collectives (every rank sees
 // everybody's tensors, and takes from them what the op says).
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Reference/Rendezvous.h"
+#include "runtime/Core/Fp8.h"
+#include "runtime/Format/MatrixOwners.h"
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -68,6 +72,50 @@ LogicalResult reduceScatter(Operation *op, Operands operands, Results results, I
   return success();
 }
 
+/// The larger of two magnitudes; NaN where one is.
+double largerMagnitude(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
+}
+
+/// Calls `body` with the elements, of this rank's shard, that lie in elements [begin, end) of its bucket.
+template <typename Body>
+void forOwnElements(const Tensor &shard, int64_t begin, int64_t end, const Interpreter &interpreter, Body body) {
+  const int64_t own = int64_t(interpreter.getOptions().rank) * shard.count();
+  for (int64_t i = std::max(begin, own); i < std::min(end, own + shard.count()); ++i)
+    body(i - own);
+}
+
+void runShardAmax(dist::ShardAmaxOp op, Operands operands, Results results, Interpreter &interpreter) {
+  const ArrayRef<int64_t> ranges = op.getRanges();
+  for (size_t i = 0; i < ranges.size() / 3; ++i) {
+    const Tensor &shard = *operands[size_t(ranges[3 * i])];
+    double largest = 0;
+    forOwnElements(shard, ranges[3 * i + 1], ranges[3 * i + 2], interpreter,
+                   [&](int64_t e) { largest = largerMagnitude(largest, std::abs(shard.reals[size_t(e)])); });
+    results[0].reals[i] = largest;
+  }
+}
+
+/// As runQuantizeFp8: without rounding codes are numbers times the scale.
+void runShardCodes(dist::ShardCodesOp op, Operands operands, Results results, Interpreter &interpreter) {
+  const Tensor &shard = *operands[0], &amax = *operands[1];
+  const bool rounds = interpreter.getOptions().precision == Precision::F32;
+  const Fp8Format format = Fp8Format::E4m3;
+  const ArrayRef<int64_t> ranges = op.getRanges();
+  for (size_t i = 0; i < ranges.size() / 2; ++i) {
+    const double largest = amax.reals[op.getFirst() + i];
+    const Fp8Scale rounded = fp8Scale(float(largest), format);
+    const double exact = largestFp8(format) / std::max(largest, double(kSmallestFp8Range));
+    results[1 + i].reals =
+        rounds ? std::vector<double>{rounded.scale, rounded.inverse} : std::vector<double>{exact, 1 / exact};
+    forOwnElements(shard, ranges[2 * i], ranges[2 * i + 1], interpreter, [&](int64_t e) {
+      const double value = shard.reals[size_t(e)];
+      results[0].reals[size_t(e)] =
+          rounds ? fromFp8(toFp8(float(value) * rounded.scale, format), format) : value * exact;
+    });
+  }
+}
+
 LogicalResult allReduce(Operation *, Operands operands, Results results, Interpreter &interpreter) {
   FailureOr<std::vector<Tensor>> scalars = everybodys(*operands[0], interpreter);
   if (failed(scalars))
@@ -75,6 +123,17 @@ LogicalResult allReduce(Operation *, Operands operands, Results results, Interpr
   results[0] = scalars->front();
   for (const Tensor &scalar : ArrayRef(*scalars).drop_front())
     results[0].reals[0] += scalar.reals[0];
+  return success();
+}
+
+LogicalResult allReduceMax(Operation *, Operands operands, Results results, Interpreter &interpreter) {
+  FailureOr<std::vector<Tensor>> maxima = everybodys(*operands[0], interpreter);
+  if (failed(maxima))
+    return failure();
+  results[0] = maxima->front();
+  for (const Tensor &other : ArrayRef(*maxima).drop_front())
+    for (auto [mine, theirs] : llvm::zip_equal(results[0].reals, other.reals))
+      mine = largerMagnitude(mine, theirs);
   return success();
 }
 
@@ -86,9 +145,29 @@ LogicalResult pass(Operation *, Operands operands, Results results, Interpreter 
 
 } // namespace
 
+/// Zeros, which results are to begin with, but on the rank that owns the matrix.
+void runOwnMatrix(dist::OwnMatrixOp op, Operands operands, Results results, Interpreter &interpreter) {
+  const InterpreterOptions &options = interpreter.getOptions();
+  std::vector<uint64_t> costs;
+  size_t own = 0;
+  auto bucket = op->getParentOfType<ModuleOp>().lookupSymbol<dist::BucketOp>(op.getBucket());
+  for (Attribute entry : bucket.getParameters()) {
+    const dist::BucketParameter parameter = dist::readBucketParameter(entry);
+    if (parameter.name.getValue() == op.getParameter())
+      own = costs.size();
+    costs.push_back(orthogonalizationFlops({parameter.shape.data(), parameter.shape.size()}));
+  }
+  const unsigned world = options.ranks ? options.ranks->size() : 1;
+  if (balancedOwners(costs, world)[own] == options.rank)
+    results[0] = *operands[0];
+}
+
 void addDistRules(RuleTable &table) {
+  table.add<dist::OwnMatrixOp>(runOwnMatrix);
   table.add<dist::ViewOp>(runView);
   table.add<dist::PackOp>(runPack);
+  table.add<dist::ShardAmaxOp>(runShardAmax);
+  table.add<dist::ShardCodesOp>(runShardCodes);
   table.add<dist::CopyOp>([](dist::CopyOp, Operands operands, Results results) { results[0] = *operands[0]; });
   table.addNamed(dist::OwnShardOp::getOperationName(),
                  [](Operation *, Operands operands, Results results, Interpreter &interpreter) {
@@ -101,8 +180,10 @@ void addDistRules(RuleTable &table) {
     table.addNamed(name, reduceScatter);
   for (StringRef name : {dist::AllReduceOp::getOperationName(), dist::AllReduceStartOp::getOperationName()})
     table.addNamed(name, allReduce);
+  for (StringRef name : {dist::AllReduceMaxOp::getOperationName(), dist::AllReduceMaxStartOp::getOperationName()})
+    table.addNamed(name, allReduceMax);
   for (StringRef name : {dist::AllGatherDoneOp::getOperationName(), dist::ReduceScatterDoneOp::getOperationName(),
-                         dist::AllReduceDoneOp::getOperationName()})
+                         dist::AllReduceDoneOp::getOperationName(), dist::AllReduceMaxDoneOp::getOperationName()})
     table.addNamed(name, pass);
 }
 

@@ -24,24 +24,25 @@ LogicalResult checkTargets(Operation *op, const Tensor &targets, int64_t vocabul
   return success();
 }
 
-/// Adds the rows to `loss`, group by group.
-void addLosses(const Tensor &logits, const Tensor &targets, Tensor &loss) {
+/// Adds the rows to `loss`, group by group, each with its weight where there are `weights`.
+void addLosses(const Tensor &logits, const Tensor &targets, const Tensor *weights, Tensor &loss) {
   const int64_t V = logits.shape[1], rows = targets.count() / loss.count();
   for (int64_t t = 0; t < targets.count(); ++t)
     if (targets.integers[t] >= 0)
-      loss.reals[t / rows] += logSumExp(&logits.reals[t * V], V) - logits.reals[t * V + targets.integers[t]];
+      loss.reals[t / rows] += (weights ? weights->reals[t] : 1.0) *
+                              (logSumExp(&logits.reals[t * V], V) - logits.reals[t * V + targets.integers[t]]);
 }
 
-/// (softmax(logits) - onehot(target)) * scale, zero where the target is not counted.
-Tensor gradientOf(const Tensor &logits, const Tensor &targets, double scale) {
+/// (softmax(logits) - onehot(target)) * scale, times the row's weight; zero where the target is not counted.
+Tensor gradientOf(const Tensor &logits, const Tensor &targets, const Tensor *weights, double scale) {
   Tensor gradient(logits.shape, logits.elementType);
   int64_t V = logits.shape[1];
   for (int64_t t = 0; t < targets.count(); ++t) {
     if (targets.integers[t] < 0)
       continue;
-    double lse = logSumExp(&logits.reals[t * V], V);
+    const double lse = logSumExp(&logits.reals[t * V], V), own = weights ? scale * weights->reals[t] : scale;
     for (int64_t i = 0; i < V; ++i)
-      gradient.reals[t * V + i] = (std::exp(logits.reals[t * V + i] - lse) - (i == targets.integers[t])) * scale;
+      gradient.reals[t * V + i] = (std::exp(logits.reals[t * V + i] - lse) - (i == targets.integers[t])) * own;
   }
   return gradient;
 }
@@ -62,10 +63,11 @@ LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands ope
     value = interpreter.roundInside(value, hidden.elementType);
     value = cap == 0.0 ? factor * value : cap * std::tanh(factor * value / cap);
   }
-  addLosses(logits, targets, results[0]);
+  const Tensor *weights = op.getWeights() ? operands[op->getNumOperands() - 1] : nullptr;
+  addLosses(logits, targets, weights, results[0]);
   if (!op.getScale())
     return success();
-  Tensor dlogits = gradientOf(logits, targets, operands[3]->reals[0]);
+  Tensor dlogits = gradientOf(logits, targets, weights, operands[3]->reals[0]);
   for (auto [value, logit] : llvm::zip_equal(dlogits.reals, logits.reals)) {
     double slope = cap == 0.0 ? factor : factor * (1.0 - (logit / cap) * (logit / cap));
     value = interpreter.roundInside(value * slope, hidden.elementType);
@@ -86,16 +88,16 @@ void addLossRules(RuleTable &table) {
   table.add<graph::CrossEntropyOp>([](graph::CrossEntropyOp op, Operands operands, Results results) -> LogicalResult {
     if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
       return failure();
-    addLosses(*operands[0], *operands[1], results[0]);
+    addLosses(*operands[0], *operands[1], op.getWeights() ? operands[2] : nullptr, results[0]);
     return success();
   });
-  table.add<graph::CrossEntropyGradOp>(
-      [](graph::CrossEntropyGradOp op, Operands operands, Results results) -> LogicalResult {
-        if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
-          return failure();
-        results[0] = gradientOf(*operands[0], *operands[1], operands[2]->reals[0]);
-        return success();
-      });
+  table.add<graph::CrossEntropyGradOp>([](graph::CrossEntropyGradOp op, Operands operands,
+                                          Results results) -> LogicalResult {
+    if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
+      return failure();
+    results[0] = gradientOf(*operands[0], *operands[1], op.getWeights() ? operands[3] : nullptr, operands[2]->reals[0]);
+    return success();
+  });
   table.add<graph::LinearCrossEntropyOp>(runLinearCrossEntropy);
 }
 

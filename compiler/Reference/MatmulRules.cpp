@@ -1,5 +1,6 @@
-// Reference rule of the matrix product.
+// Reference rules of the matrix product, and of that with a sum.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Reference/Interpreter.h"
 
 using namespace mlir;
@@ -7,9 +8,9 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
-void runMatmul(graph::MatmulOp op, Operands operands, Results results) {
+/// Adds the product to what `y` holds.
+template <typename Op> void addProduct(Op op, Operands operands, Tensor &y) {
   const Tensor &a = *operands[0], &b = *operands[1];
-  Tensor &y = results[0];
   int64_t rank = y.rank(), M = y.shape[rank - 2], N = y.shape[rank - 1];
   int64_t K = a.shape[op.getTransposeA() ? rank - 2 : rank - 1];
   // Element (row, column) of op(x) stands at row * rowStride + column * columnStride.
@@ -27,10 +28,22 @@ void runMatmul(graph::MatmulOp op, Operands operands, Results results) {
   }
 }
 
+void runMatmul(graph::MatmulOp op, Operands operands, Results results) {
+  addProduct(op, operands, results[0]);
+}
+
+void runMatmulAdd(graph::MatmulAddOp op, Operands operands, Results results) {
+  Tensor &y = results[0];
+  addProduct(op, operands, y);
+  for (size_t i = 0; i < y.reals.size(); ++i)
+    y.reals[i] += operands[2]->reals[i];
+}
+
 } // namespace
 
 void addMatmulRules(RuleTable &table) {
   table.add<graph::MatmulOp>(runMatmul);
+  table.add<graph::MatmulAddOp>(runMatmulAdd);
 }
 
 } // namespace ztc

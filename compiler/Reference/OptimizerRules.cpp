@@ -1,5 +1,6 @@
 // Reference rules of gradient accumulation, norms and optimizers: independent of the formulas that are compiled.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Reference/Interpreter.h"
 #include "runtime/Core/FloatTypes.h"
@@ -55,6 +56,7 @@ struct ElementUpdate {
   bool isDecayed;
   MutableArrayRef<double> states;
   function_ref<double(StepParameter)> field;
+  double changeFactor; ///< of Muon: what the change is multiplied by beside the rate
 
   /// After decoupled weight decay.
   double decayed() const { return isDecayed ? parameter * field(StepParameter::DecayFactor) : parameter; }
@@ -88,6 +90,111 @@ double sgd(const ElementUpdate &x) {
   return x.parameter - x.field(StepParameter::LearningRate) * step;
 }
 
+/// torch.optim.Muon, the last part: what comes as the gradient is orthogonal.
+double muon(const ElementUpdate &x) {
+  return x.decayed() - x.field(StepParameter::LearningRate) * x.changeFactor * x.gradient;
+}
+
+/// The number of the element at `place` of the whole bucket, which is what rounding draws by.
+template <typename Op> uint64_t elementNumber(Op op, const Tensor *numbers, int64_t place) {
+  if (!op.getNumbers())
+    return uint64_t(place);
+  const ArrayRef<int64_t> starts = *op.getStarts();
+  const auto tensor = llvm::upper_bound(starts, place) - starts.begin() - 1;
+  return uint64_t(numbers->integers[tensor]) + uint64_t(place);
+}
+
+/// torch.optim.Muon, the first part.
+LogicalResult runDirection(graph::MomentumDirectionOp op, Operands operands, Results results,
+                           Interpreter &interpreter) {
+  FailureOr<FlatRange> range = interpreter.flatRange(op, op.getGradient().getType());
+  if (failed(range))
+    return failure();
+  const Tensor &gradient = *operands[0], &momentum = *operands[1], &hyper = *operands[2];
+  const bool proceeds = operands[4]->integers[0];
+  const double beta = hyper.reals[static_cast<size_t>(StepParameter::Momentum)];
+  results[1] = momentum;
+  auto number = [&, start = range->start](int64_t i) {
+    return elementNumber(op, operands.size() > 5 ? operands[5] : nullptr, start + i);
+  };
+  StoredUpdate stored{gradient, nullptr, hyper, number};
+  for (int64_t i = 0; i < gradient.count(); ++i) {
+    const double g = gradient.reals[i] * operands[3]->reals[0];
+    const double updated = momentum.reals[i] + (1 - beta) * (g - momentum.reals[i]);
+    results[0].reals[i] = updated - (updated - g) * (1 - beta);
+    if (proceeds)
+      stored.writeNarrow(i, updated, results[1], 0);
+  }
+  if (proceeds && isa<graph::Block8Type>(results[1].elementType))
+    roundToBlocks(results[1]);
+  return success();
+}
+
+/// One matrix of graph.orthogonalize, rows <= columns after a transposition.
+class Orthogonalization {
+public:
+  Orthogonalization(int64_t rows, int64_t columns, function_ref<double(double)> round)
+      : rows(rows), columns(columns), round(round) {}
+
+  void run(std::vector<double> &x) const {
+    double squares = 0;
+    for (double value : x)
+      squares += value * value;
+    const double norm = std::max(round(std::sqrt(squares)), graph::NewtonSchulz::smallestNorm);
+    for (double &value : x)
+      value = round(value / norm);
+    for (int step = 0; step < graph::NewtonSchulz::steps; ++step) {
+      // A is symmetric: a product of rows with rows is one with its transpose.
+      std::vector<double> a = rowProducts(x, x, rows, columns);
+      llvm::for_each(a, [&](double &value) { value = round(value); });
+      std::vector<double> b = rowProducts(a, a, rows, rows);
+      for (size_t i = 0; i < b.size(); ++i)
+        b[i] = round(graph::NewtonSchulz::b * a[i] + graph::NewtonSchulz::c * b[i]);
+      std::vector<double> next(x.size());
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t k = 0; k < rows; ++k)
+          for (int64_t j = 0; j < columns; ++j)
+            next[i * columns + j] += b[i * rows + k] * x[k * columns + j];
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = round(graph::NewtonSchulz::a * x[i] + next[i]);
+    }
+  }
+
+private:
+  /// The products of all rows of `left` with all of `right`, (rows, width) each.
+  static std::vector<double> rowProducts(const std::vector<double> &left, const std::vector<double> &right,
+                                         int64_t rows, int64_t width) {
+    std::vector<double> products(size_t(rows * rows));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < rows; ++j)
+        for (int64_t k = 0; k < width; ++k)
+          products[i * rows + j] += left[i * width + k] * right[j * width + k];
+    return products;
+  }
+
+  int64_t rows, columns;
+  function_ref<double(double)> round;
+};
+
+void runOrthogonalize(graph::OrthogonalizeOp op, Operands operands, Results results, Interpreter &interpreter) {
+  const Tensor &x = *operands[0];
+  const int64_t rank = x.rank(), rows = x.shape[rank - 2], columns = x.shape[rank - 1], size = rows * columns;
+  const Type narrow = op.getType().getElementType();
+  const bool isTransposed = rows > columns;
+  for (int64_t start = 0; start < x.count(); start += size) {
+    // Element (i, j) of what is iterated stands at (j, i) of a matrix with more rows than columns.
+    auto place = [&](int64_t i) { return start + (isTransposed ? i % rows * columns + i / rows : i); };
+    std::vector<double> matrix(static_cast<size_t>(size));
+    for (int64_t i = 0; i < size; ++i)
+      matrix[i] = x.reals[place(i)];
+    Orthogonalization(std::min(rows, columns), std::max(rows, columns), [&](double value) {
+      return interpreter.roundInside(value, narrow);
+    }).run(matrix);
+    for (int64_t i = 0; i < size; ++i)
+      results[0].reals[place(i)] = matrix[i];
+  }
+}
+
 /// GraphOptimizer.td, element by element.
 LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule rule, Operands operands, Results results,
                       Interpreter &interpreter) {
@@ -106,15 +213,10 @@ LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule ru
     return success();
   const bool hasMaster = kept.size() > states;
   auto number = [&, start = range->start](int64_t i) {
-    const int64_t place = start + i;
-    if (!op.getNumbers())
-      return uint64_t(place);
-    const ArrayRef<int64_t> starts = *op.getStarts();
-    const auto tensor = llvm::upper_bound(starts, place) - starts.begin() - 1;
-    return uint64_t(numbers[3]->integers[tensor]) + uint64_t(place);
+    return elementNumber(op, numbers.size() > 3 ? numbers[3] : nullptr, start + i);
   };
   StoredUpdate stored{parameter, hasMaster ? kept.back() : nullptr, hyper, number};
-  const graph::RateFactors rates = graph::rateFactorsOf(op);
+  const graph::RateFactors rates = graph::rateFactorsOf(op), changes = graph::changeFactorsOf(op);
   double factor = 1; // of the element's learning rate
   auto field = [&](StepParameter index) {
     const double value = hyper.reals[static_cast<size_t>(index)];
@@ -130,7 +232,8 @@ LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule ru
     factor = rates.at(range->start + i);
     for (unsigned state = 0; state < states; ++state)
       values[state] = kept[state]->reals[i];
-    const double updated = rule({stored.read(i), gradient.reals[i] * gradientScale, i < decayed, values, field});
+    const double updated = rule(
+        {stored.read(i), gradient.reals[i] * gradientScale, i < decayed, values, field, changes.at(range->start + i)});
     stored.write(i, updated, results[0], hasMaster ? &results.back() : nullptr);
     for (unsigned state = 0; state < states; ++state)
       stored.writeNarrow(i, values[state], results[1 + state], state);
@@ -158,7 +261,10 @@ void addOptimizerRules(RuleTable &table) {
   };
   addOptimizer("adamw", 2, adamw);
   addOptimizer("lion", 1, lion);
+  addOptimizer("muon", 0, muon);
   addOptimizer("sgd", 1, sgd);
+  table.add<graph::MomentumDirectionOp>(runDirection);
+  table.add<graph::OrthogonalizeOp>(runOrthogonalize);
   table.add<graph::DecodeBlocksOp>([](graph::DecodeBlocksOp, Operands operands, Results results) {
     results[0].shape = operands[0]->shape;
     results[0].reals = operands[0]->reals;

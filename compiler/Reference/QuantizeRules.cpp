@@ -32,7 +32,7 @@ static void runQuantizeFp8(graph::QuantizeFp8Op op, Operands operands, Results r
   const bool rounds = interpreter.getOptions().precision == Precision::F32;
   const Fp8Format format = isa<Float8E4M3FNType>(results[1].elementType) ? Fp8Format::E4m3 : Fp8Format::E5m2;
   double largest = 0;
-  for (double value : x.reals)
+  for (double value : (op.getAmax() ? operands[1] : operands[0])->reals)
     largest = std::isnan(value) || std::isnan(largest) ? std::numeric_limits<double>::quiet_NaN()
                                                        : std::max(largest, std::abs(value));
   const Fp8Scale rounded = fp8Scale(float(largest), format);
@@ -49,6 +49,27 @@ static void runQuantizeFp8(graph::QuantizeFp8Op op, Operands operands, Results r
       if (op.getByColumns())
         results.back().reals[column * rows + row] = code;
     }
+}
+
+static void runRowAmax(graph::RowAmaxOp, Operands operands, Results results) {
+  const Tensor &x = *operands[0];
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  for (int64_t row = 0; row < rows; ++row) {
+    double largest = 0;
+    for (int64_t column = 0; column < columns; ++column) {
+      const double magnitude = std::abs(x.reals[row * columns + column]);
+      largest = std::isnan(largest) || largest > magnitude ? largest : magnitude;
+    }
+    results[0].reals[row] = largest;
+  }
+}
+
+static void runTransposeCodes(graph::TransposeCodesOp, Operands operands, Results results) {
+  const Tensor &codes = *operands[0];
+  const int64_t rows = codes.shape[0], columns = codes.shape[1];
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      results[0].reals[column * rows + row] = codes.reals[row * columns + column];
 }
 
 /// The factor of both scales is a product of f32, as devices compute it.
@@ -70,6 +91,8 @@ static void runScaledMatmul(graph::ScaledMatmulOp, Operands operands, Results re
 
 void addQuantizeRules(RuleTable &table) {
   table.add<graph::QuantizeFp8Op>(runQuantizeFp8);
+  table.add<graph::RowAmaxOp>(runRowAmax);
+  table.add<graph::TransposeCodesOp>(runTransposeCodes);
   table.add<graph::ScaledMatmulOp>(runScaledMatmul);
   table.add<graph::DequantizeOp>(runDequantize);
 }

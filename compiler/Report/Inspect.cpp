@@ -92,11 +92,15 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
       out << formatv("  {0,-14} {1,16} bytes\n", kMemoryClassNames[c], memory.byClass[c]);
 
   printSpaces(out, spaceUses(p, memory, shape));
+  if (const std::string codes = describeCodes(p); !codes.empty())
+    out << codes << "\n";
   if (shape.world > 1) {
     SentBytes sent = sentBytes(p, shape);
     out << formatv("\nsent by each rank per optimizer step: {0} bytes\n", sent.parametersAndGradients());
     out << formatv("  all_gather     {0,16} bytes\n  reduce_scatter {1,16} bytes\n  scalars        {2,16} bytes\n",
                    sent.allGather, sent.reduceScatter, sent.allReduce);
+    if (const std::string gathers = describeGathers(p, shape); !gathers.empty())
+      out << "  " << gathers << "\n";
   }
   out << "\nbuckets\n";
   for (const plan::Bucket &bucket : p.buckets())

@@ -1,6 +1,7 @@
 #include "compiler/Report/KernelUses.h"
 #include "compiler/Codegen/DeviceTargets.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/StepRuns.h"
 #include "runtime/Format/StepText.h"
 #include "runtime/Memory/StepBytes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -31,7 +32,7 @@ public:
 private:
   void add(const std::string &program, const plan::Step &step) {
     const StepDefinition *definition = definitionOf(step);
-    if (!definition || definition->work(plan, step) == StepWork::None)
+    if (!runsAtAll(step, shape.accumulate) || !definition || definition->work(plan, step) == StepWork::None)
       return;
     if (step.has_launch() && step.launch().kernel() < uses.kernels.size()) {
       count(uses.kernels[step.launch().kernel()], program, step);

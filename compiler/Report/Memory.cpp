@@ -1,4 +1,5 @@
 // `ztc memory` and the summary after `ztc compile`.
+#include "compiler/Report/MuonWork.h"
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/BlockState.h"
@@ -72,6 +73,12 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
       out << formatv(" {0} {1},", kMemoryClassNames[c], formatSize(memory.byClass[c]));
   out << formatv(" peak in {0}\n", memory.peakProgram);
   printSpaces(out, spaceUses(p, memory, shape));
+  if (const std::string gathers = describeGathers(p, shape); !gathers.empty())
+    out << gathers << "\n";
+  if (const std::string codes = describeCodes(p); !codes.empty())
+    out << codes << "\n";
+  if (const std::string muon = describeMuon(p, memory, shape); !muon.empty())
+    out << muon << "\n";
   out << formatv("{0}: {1} steps, {2} kernels, {3:F1} s\n", file, steps, p.kernels_size(), seconds);
 }
 
@@ -79,11 +86,17 @@ void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned
                       uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain) {
   const plan::Plan &plan = probed.plan;
   quantized = describeFewerBits(plan);
-  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, 0, probed.againFlops, 0, decision, {}, {}};
+  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, 0, probed.againFlops, 0, decision, {}, {}, {}, {}, {}, {}};
   row.lossRows = shape.threads ? 0 : trainingLoss(plan).rows;
   row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
   row.seconds = planSeconds(plan, memory, shape, ratesOf(shape));
   row.spaces = spaceUses(plan, memory, shape);
+  row.gathers = gatherLives(plan, shape);
+  row.gathersText = describeGathers(plan, shape);
+  row.codes = codeLives(plan);
+  row.codesText = describeCodes(plan);
+  if (const std::string muon = describeMuon(plan, memory, shape); !muon.empty())
+    row.gathersText += (row.gathersText.empty() ? "" : "\n      ") + muon;
   if (explain)
     row.explanation = explainPeak(plan, memory);
   rows.push_back(std::move(row));
@@ -114,6 +127,9 @@ void MemoryTable::printText(raw_ostream &out) const {
     if (row.lossRows)
       out << (budgetBytes || row.decision ? "; " : "   ") << "logits " << row.lossRows << " rows at a time";
     out << "\n";
+    for (const std::string &text : {row.gathersText, row.codesText})
+      if (!text.empty())
+        out << "      " << text << "\n";
     printSpaces(out, row.spaces);
     if (!row.explanation.empty())
       printPeak(out, row.explanation);
@@ -154,6 +170,18 @@ void MemoryTable::printJson(raw_ostream &out) const {
           });
           if (row.lossRows)
             json.attribute("loss_rows", int64_t(row.lossRows));
+          if (row.gathers.gathered) {
+            json.attribute("gathered_buckets", int64_t(row.gathers.gathered));
+            json.attribute("early_buckets", int64_t(row.gathers.early));
+            json.attribute("early_bytes", int64_t(row.gathers.earlyBytes));
+            json.attribute("kept_buckets", int64_t(row.gathers.kept));
+            json.attribute("kept_bytes", int64_t(row.gathers.keptBytes));
+          }
+          if (row.codes.weights) {
+            json.attribute("fp8_weights", int64_t(row.codes.weights));
+            json.attribute("kept_fp8_weights", int64_t(row.codes.kept));
+            json.attribute("kept_fp8_bytes", int64_t(row.codes.keptBytes));
+          }
           writeSpaces(json, row.spaces);
           json.attribute("recompute_flops", row.recomputeFlops);
           json.attribute("cost_model_seconds", row.seconds);

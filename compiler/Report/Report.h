@@ -1,5 +1,7 @@
 // The texts of `ztc compile`, `memory`, `check`, `inspect` and `diff`.
 #pragma once
+#include "compiler/Analysis/KeptCodes.h"
+#include "compiler/Analysis/KeptGathers.h"
 #include "compiler/Report/Spaces.h"
 #include "frontends/onnx/Import.h"
 #include "passes/Recompute/ChooseRecomputed.h"
@@ -57,6 +59,10 @@ private:
     std::optional<RecomputeDecision> decision;
     std::array<SpaceUse, 2> spaces;
     std::vector<PeakShare> explanation;
+    GatherLives gathers;
+    std::string gathersText; ///< the same in words
+    CodeLives codes;
+    std::string codesText; ///< the same in words
   };
   uint64_t budgetBytes;
   std::vector<Row> rows;

@@ -1,5 +1,8 @@
 #include "compiler/Report/Spaces.h"
+#include "compiler/Analysis/LinksInUse.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/HostLaunch.h"
+#include "runtime/Memory/StepBytes.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using llvm::formatv;
@@ -9,10 +12,26 @@ namespace ztc::report {
 std::array<SpaceUse, 2> spaceUses(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape) {
   const MoveTraffic traffic = moveTraffic(plan, memory, shape);
   const MachineRates rates = ratesOf(shape);
-  SpaceUse host{"host", memory.host, traffic.hostIn, traffic.hostOut, 0};
-  SpaceUse disk{"disk", memory.disk, traffic.diskIn, traffic.diskOut, 0};
-  host.seconds = double(host.inBytes + host.outBytes) / rates.hostLinkBytes;
-  disk.seconds = double(disk.inBytes + disk.outBytes) / rates.diskLinkBytes;
+  SpaceUse host{.name = "host",
+                .plan = memory.host,
+                .inBytes = traffic.hostIn,
+                .outBytes = traffic.hostOut,
+                .bytesPerSecond = rates.hostLinkBytes,
+                .source = linkSource(shape, false)};
+  SpaceUse disk{.name = "disk",
+                .plan = memory.disk,
+                .inBytes = traffic.diskIn,
+                .outBytes = traffic.diskOut,
+                .bytesPerSecond = rates.diskLinkBytes,
+                .source = linkSource(shape, true)};
+  forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool) {
+    if (!computesOnHost(step))
+      return;
+    host.updatedBytes += times * stepBytes(plan, memory, shape, step);
+    host.updateSeconds += times * stepSeconds(plan, memory, shape, step, rates);
+  });
+  for (SpaceUse *use : {&host, &disk})
+    use->seconds = double(use->inBytes + use->outBytes) / use->bytesPerSecond;
   return {host, disk};
 }
 
@@ -24,8 +43,12 @@ void printSpaces(llvm::raw_ostream &out, const std::array<SpaceUse, 2> &uses) {
     for (size_t c = 0; c < kMemoryClassCount; ++c)
       if (use.plan.byClass[c])
         out << formatv(" {0} {1},", kMemoryClassNames[c], formatSize(use.plan.byClass[c]));
-    out << formatv(" a step moves {0} in and {1} out, about {2:F2} s\n", formatSize(use.inBytes),
-                   formatSize(use.outBytes), use.seconds);
+    out << formatv(" a step moves {0} in and {1} out, about {2:F2} s at {3:F1} GB/s ({4})", formatSize(use.inBytes),
+                   formatSize(use.outBytes), use.seconds, use.bytesPerSecond / 1e9, use.source);
+    if (use.updatedBytes)
+      out << formatv("; the host's cores update there, about {0:F2} s for {1}", use.updateSeconds,
+                     formatSize(use.updatedBytes));
+    out << "\n";
   }
 }
 
@@ -44,6 +67,12 @@ void writeSpaces(llvm::json::OStream &json, const std::array<SpaceUse, 2> &uses)
         json.attribute("in_bytes", int64_t(use.inBytes));
         json.attribute("out_bytes", int64_t(use.outBytes));
         json.attribute("cost_model_seconds", use.seconds);
+        if (use.updatedBytes) {
+          json.attribute("updated_bytes", int64_t(use.updatedBytes));
+          json.attribute("cost_model_update_seconds", use.updateSeconds);
+        }
+        json.attribute("link_bytes_per_second", use.bytesPerSecond);
+        json.attribute("link_source", use.source);
       });
   });
 }

@@ -16,6 +16,10 @@ struct SpaceUse {
   LowerSpacePlan plan;
   uint64_t inBytes = 0, outBytes = 0; ///< moved per optimizer step; out: away from the device
   double seconds = 0;                 ///< that they take at the cost model's rate
+  double bytesPerSecond = 0;          ///< that rate
+  uint64_t updatedBytes = 0;          ///< that the host's cores read and write there per optimizer step
+  double updateSeconds = 0;           ///< that they take
+  std::string source;                 ///< where it is from: linkSource()
 };
 /// Host and disk, in this order.
 std::array<SpaceUse, 2> spaceUses(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape);

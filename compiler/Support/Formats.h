@@ -49,6 +49,15 @@ template <> inline constexpr std::array<std::string_view, 2> kWords<MasterFormat
 enum class UpdateTime { After, InBackward };
 template <> inline constexpr std::array<std::string_view, 2> kWords<UpdateTime>{"after", "in-backward"};
 
+/// Who updates what lies in the host's memory: its cores, or the device, through which it streams. Auto: who is faster.
+enum class UpdatePlace { Auto, Host, Device };
+template <> inline constexpr std::array<std::string_view, 3> kWords<UpdatePlace>{"auto", "host", "device"};
+
+/// Whether gathered parameters, or the fp8 codes of weights, are kept over micro-steps and from forward to backward.
+/// Auto: as many as a budget has room for, without one none.
+enum class Keeping { Auto, None, All };
+template <> inline constexpr std::array<std::string_view, 3> kWords<Keeping>{"auto", "none", "all"};
+
 /// What the frozen weights of linear modules are stored in; Plain: as all others. The numbers are those of
 /// #graph.weight_format.
 enum class FrozenFormat { Plain, Nf4, Int8 };

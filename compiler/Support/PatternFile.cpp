@@ -78,8 +78,11 @@ OwningOpRef<ModuleOp> readPatterns(MLIRContext &context, StringRef file) {
   }
   context.getOrLoadDialect<pdl::PDLDialect>();
   std::string pdl = (*text)->getBuffer().str();
-  if (file.ends_with(".pdll") && (pdl = compilePdll(loc, file)).empty())
-    return {};
+  if (file.ends_with(".pdll")) {
+    pdl = compilePdll(loc, file);
+    if (pdl.empty())
+      return {};
+  }
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(pdl, ParserConfig(&context), file);
   if (!module || failed(checkNames(*module)))
     return {};

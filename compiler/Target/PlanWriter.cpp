@@ -1,4 +1,5 @@
 #include "compiler/Target/PlanWriter.h"
+#include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Target/StepWriter.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -297,6 +298,7 @@ LogicalResult PlanWriter::writeBindings(plan_ir::BindingsOp bindings) {
       {"staging", &plan::Bindings::set_staging},
       {"first_token", &plan::Bindings::set_first_token},
       {"document_starts", &plan::Bindings::set_document_starts},
+      {"loss_weights", &plan::Bindings::set_loss_weights},
   };
   for (NamedAttribute entry : bindings.getSlots()) {
     auto field = fields.find(entry.getName().getValue());
@@ -347,6 +349,16 @@ LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &r
   record.set_reason(step.getStepReason().str());
   record.set_flops(step.getStepFlops());
   record.set_only_last_microstep(step.isOnlyLast());
+  record.set_only_if_accumulating(step.isOnlyIfAccumulating());
+  record.set_unless_accumulating(step.isUnlessAccumulating());
+  if (auto owned = step->getAttrOfType<StringAttr>(dist::kOwnedParameter)) {
+    const auto found = llvm::find_if(
+        out.parameters(), [&](const plan::Parameter &parameter) { return parameter.name() == owned.getValue(); });
+    if (found == out.parameters().end())
+      return step.emitOpError("belongs to the owner of ") << owned << ", which is not a parameter";
+    record.set_owned_parameter(uint32_t(found - out.parameters().begin()) + 1);
+    record.set_unless_owner(step->hasAttr(dist::kUnlessOwner));
+  }
   for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>()) {
     FailureOr<uint32_t> slot = indexOf(step, slots, operand.getSlot(), "slot");
     if (failed(slot))

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 
-COMMON = {"label", "slots", "layer", "stream", "reason", "flops", "only_last"}
+COMMON = {"label", "slots", "layer", "stream", "reason", "flops", "only_last", "only_if_accumulating", "unless_accumulating"}
 # Attributes that StepWriter.cpp turns into fields of another name.
 OTHERS = {("launch", "whole")}
 # Fields that it derives.

@@ -6,6 +6,12 @@ using llvm::ArrayRef;
 
 namespace ztc {
 
+TensorShape withoutOnes(ArrayRef<int64_t> shape) {
+  TensorShape kept(shape);
+  llvm::erase(kept, 1);
+  return kept;
+}
+
 int64_t countOf(ArrayRef<int64_t> shape) {
   int64_t product = 1;
   for (int64_t size : shape)

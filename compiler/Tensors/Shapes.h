@@ -10,6 +10,8 @@ using TensorShape = llvm::SmallVector<int64_t, 6>;
 
 /// The number of elements: the product of the sizes, 1 of a scalar.
 int64_t countOf(llvm::ArrayRef<int64_t> shape);
+/// The sizes that are not 1.
+TensorShape withoutOnes(llvm::ArrayRef<int64_t> shape);
 /// The same of a shape that is not trusted; none for sizes below zero, or where a part of the dimensions gives a number
 /// beyond 63 bits.
 std::optional<int64_t> checkedCount(llvm::ArrayRef<int64_t> shape);

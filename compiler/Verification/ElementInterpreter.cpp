@@ -129,7 +129,8 @@ std::function<Moved(int64_t)> ElementRun::movesOf(Operation &op) const {
   const SmallVector<int64_t> shape = shapeOf(op.getResult(0)), strides = rowMajorStrides(shape);
   const SmallVector<int64_t> from = shapeOf(op.getOperand(0)), fromStrides = rowMajorStrides(from);
   // A position of the result by its coordinates, each moved along a dimension of the operand.
-  auto along = [=](SmallVector<int64_t> dimension, SmallVector<int64_t> offset) -> std::function<Moved(int64_t)> {
+  auto along = [=](const SmallVector<int64_t> &dimension,
+                   const SmallVector<int64_t> &offset) -> std::function<Moved(int64_t)> {
     return [=](int64_t position) {
       Moved moved;
       for (size_t d = 0; d < dimension.size(); ++d) {

@@ -26,7 +26,7 @@ constexpr double kMostProducts = 3e9;
 constexpr double kHidden = 8;
 
 /// One attention, or its gradient.
-struct Call {
+struct AttentionCall {
   int64_t batch, sequence, heads, kvHeads, width, window, block;
   bool causal, packed, isGradient;
   double scale;
@@ -34,14 +34,14 @@ struct Call {
   Type f32;
   std::vector<int64_t> starts; ///< of packed rows: in each row of the batch where the document of a position starts
 
-  static std::optional<Call> of(Operation *op) {
+  static std::optional<AttentionCall> of(Operation *op) {
     auto forward = dyn_cast<graph::AttentionOp>(op);
     auto grad = dyn_cast<graph::AttentionGradOp>(op);
     if (!forward && !grad)
       return std::nullopt;
     auto query = cast<RankedTensorType>(op->getOperand(0).getType()),
          key = cast<RankedTensorType>(op->getOperand(1).getType());
-    Call call;
+    AttentionCall call;
     call.batch = query.getDimSize(0), call.sequence = query.getDimSize(1);
     call.heads = query.getDimSize(2), call.kvHeads = key.getDimSize(2), call.width = query.getDimSize(3);
     call.window = grad ? grad.getWindow() : forward.getWindow();
@@ -110,12 +110,12 @@ double edgeScore(int64_t visible) {
 // The host: rows of scores, between products that are the device's own.
 
 /// A block of query rows as the host cuts them, with the columns that any of them sees.
-struct Block {
+struct AttentionBlock {
   int64_t row, rows, column, columns;
 };
 
-Block blockOf(const Call &call, int64_t number) {
-  Block block{number * call.block, 0, 0, 0};
+AttentionBlock blockOf(const AttentionCall &call, int64_t number) {
+  AttentionBlock block{number * call.block, 0, 0, 0};
   block.rows = std::min(call.block, call.sequence - block.row);
   if (call.causal && call.window && block.row + 1 > call.window)
     block.column = (block.row + 1 - call.window) / 64 * 64;
@@ -130,7 +130,7 @@ struct ScoreRows {
 };
 
 /// The mask of a row of scores, whose keys are the columns; the row's query is `first` + the row.
-AttentionHead scoresMask(const Call &call, const Block &block) {
+AttentionHead scoresMask(const AttentionCall &call, const AttentionBlock &block) {
   AttentionHead head;
   head.sequence = block.columns, head.width = 1, head.causal = call.causal, head.window = call.window;
   return head;
@@ -158,7 +158,7 @@ void plantScores(LibraryLaunch &launch, const ScoreRows &scores, const Attention
       launch.memory(scores.buffer).write(row * scores.ld + column, Tensor::scalar(value, f32));
 }
 
-LibraryLaunch softmaxLaunch(const Call &call, const Block &block) {
+LibraryLaunch softmaxLaunch(const AttentionCall &call, const AttentionBlock &block) {
   LibraryLaunch launch;
   const ScoreRows scores{0, int64_t(scratchRowElements(uint64_t(call.sequence)))};
   launch.random("scores", call.f32, block.rows * scores.ld, 1);
@@ -184,7 +184,7 @@ LibraryLaunch softmaxLaunch(const Call &call, const Block &block) {
   return launch;
 }
 
-LibraryLaunch softmaxGradLaunch(const Call &call, const Block &block) {
+LibraryLaunch softmaxGradLaunch(const AttentionCall &call, const AttentionBlock &block) {
   LibraryLaunch launch;
   const ScoreRows scores{0, int64_t(scratchRowElements(uint64_t(call.sequence)))};
   launch.random("scores", call.f32, block.rows * scores.ld, 1);
@@ -218,7 +218,7 @@ LibraryLaunch softmaxGradLaunch(const Call &call, const Block &block) {
   return launch;
 }
 
-LibraryLaunch rowDotLaunch(const Call &call, const Block &block) {
+LibraryLaunch rowDotLaunch(const AttentionCall &call, const AttentionBlock &block) {
   LibraryLaunch launch;
   const int64_t stride = isStoredNarrow(call.type) ? call.width : call.heads * call.width;
   launch.random("dout", call.f32, block.rows * stride, 1);
@@ -251,7 +251,7 @@ enum class Kernel { Forward, Delta, KeyGrad, QueryGrad };
 
 class GpuLaunch {
 public:
-  GpuLaunch(const Call &call, Kernel kernel, int64_t rows) : call(call), kernel(kernel), rows(rows) {}
+  GpuLaunch(const AttentionCall &call, Kernel kernel, int64_t rows) : call(call), kernel(kernel), rows(rows) {}
 
   LibraryLaunch make() {
     addBuffers();
@@ -500,7 +500,7 @@ private:
     std::vector<double> numbers;
   };
 
-  const Call &call;
+  const AttentionCall &call;
   const Kernel kernel;
   const int64_t rows; ///< of a block
   LibraryLaunch launch;
@@ -513,15 +513,15 @@ private:
 
 std::vector<LibraryCase> attentionCases(Operation *op, DictionaryAttr kernels) {
   std::vector<LibraryCase> cases;
-  std::optional<Call> known = Call::of(op);
+  std::optional<AttentionCall> known = AttentionCall::of(op);
   if (!known)
     return cases;
-  const auto call = std::make_shared<const Call>(std::move(*known));
-  using HostLaunch = LibraryLaunch (*)(const Call &, const Block &);
+  const auto call = std::make_shared<const AttentionCall>(std::move(*known));
+  using HostLaunch = LibraryLaunch (*)(const AttentionCall &, const AttentionBlock &);
   auto addHost = [&](StringRef field, HostLaunch make) {
     const std::string kernel = serviceKernelOf(kernels, field);
     for (int64_t number : fewOf(int64_t(llvm::divideCeil(uint64_t(call->sequence), uint64_t(call->block))))) {
-      const Block block = blockOf(*call, number);
+      const AttentionBlock block = blockOf(*call, number);
       if (!kernel.empty())
         cases.push_back({kernel, llvm::formatv("{0}, rows {1} to {2}", call->text(), block.row, block.row + block.rows),
                          false, [call, block, make](const KernelVersion &) { return make(*call, block); }});

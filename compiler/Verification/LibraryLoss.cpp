@@ -17,9 +17,9 @@ using namespace mlir;
 namespace ztc::verification {
 namespace {
 
-struct Call {
+struct LossCall {
   int64_t tokens, vocabulary, chunk, gpuChunk, groups;
-  bool isTraining;
+  bool isTraining, isWeighted;
   FloatAttr logitScale, softcap;
   Type type, f32, i32;
 
@@ -29,19 +29,20 @@ struct Call {
     std::string bent;
     if (const double scale = logitScale.getValueAsDouble(), cap = softcap.getValueAsDouble(); scale != 1 || cap != 0)
       bent = llvm::formatv(", logits scaled by {0}, capped at {1}", scale, cap);
-    return llvm::formatv("the loss{0} of {1} {2} rows over {3} tokens{4}", isTraining ? " and its cotangents" : "",
-                         tokens, type, vocabulary, bent);
+    return llvm::formatv("the {0}loss{1} of {2} {3} rows over {4} tokens{5}", isWeighted ? "weighted " : "",
+                         isTraining ? " and its cotangents" : "", tokens, type, vocabulary, bent);
   }
 };
 
 constexpr double kScale = 256; ///< of the cotangents: what is rounded to f16 is not too small for it
 
 /// What the rule gives for rows of logits: a loss each and, in training, the cotangents.
-struct Rows {
+struct LossRowsCase {
   std::vector<double> losses, cotangents;
 };
 
-FailureOr<Rows> interpretRows(const Call &call, const Tensor &logits, const Tensor &targets) {
+FailureOr<LossRowsCase> interpretRows(const LossCall &call, const Tensor &logits, const Tensor &targets,
+                                      const Tensor &weights) {
   MLIRContext *context = call.f32.getContext();
   const int64_t count = logits.shape[0];
   Block block;
@@ -57,20 +58,23 @@ FailureOr<Rows> interpretRows(const Call &call, const Tensor &logits, const Tens
   SmallVector<Tensor> arguments{hidden, head, targets};
   if (call.isTraining)
     arguments.push_back(Tensor::scalar(kScale, call.f32));
+  if (call.isWeighted)
+    arguments.push_back(weights);
   SmallVector<Value> values;
   for (const Tensor &argument : arguments)
     values.push_back(block.addArgument(argument.type(), loc));
   const Type loss = RankedTensorType::get({count}, call.f32);
-  auto op = graph::LinearCrossEntropyOp::create(builder, loc, loss, call.isTraining ? hidden.type() : Type(),
-                                                call.isTraining ? head.type() : Type(), values[0], values[1], values[2],
-                                                call.isTraining ? values[3] : Value(), call.logitScale, call.softcap);
+  auto op = graph::LinearCrossEntropyOp::create(
+      builder, loc, loss, call.isTraining ? hidden.type() : Type(), call.isTraining ? head.type() : Type(), values[0],
+      values[1], values[2], call.isTraining ? values[3] : Value(), call.isWeighted ? values.back() : Value(),
+      call.logitScale, call.softcap);
   graph::YieldOp::create(builder, loc, op->getResults());
   InterpreterOptions options;
   options.precision = Precision::F64;
   FailureOr<SmallVector<Tensor>> results = Interpreter(options).run(block, arguments);
   if (failed(results))
     return failure();
-  Rows rows{(*results)[0].reals, {}};
+  LossRowsCase rows{(*results)[0].reals, {}};
   if (call.isTraining) // d_head is (vocabulary, rows)
     for (int64_t row = 0; row < count; ++row)
       for (int64_t column = 0; column < call.vocabulary; ++column)
@@ -79,7 +83,7 @@ FailureOr<Rows> interpretRows(const Call &call, const Tensor &logits, const Tens
 }
 
 /// Logits at the edges of a row count as much as all others together: one that is left out is seen in every number.
-void plantLogits(LibraryLaunch &launch, const Call &call, Type type, int64_t first) {
+void plantLogits(LibraryLaunch &launch, const LossCall &call, Type type, int64_t first) {
   const double score = (std::log(double(call.vocabulary)) + 1) / call.logitScale.getValueAsDouble();
   const int64_t whole = call.vocabulary / 64 * 64;
   for (int64_t column : {int64_t(0), call.vocabulary / 2, whole - 1, whole, call.vocabulary - 1})
@@ -89,7 +93,7 @@ void plantLogits(LibraryLaunch &launch, const Call &call, Type type, int64_t fir
 
 /// `ld`: elements between rows of logits. A host has products of any type in f32, and rounds them when it reads them; a
 /// GPU has them in the call's type. Cotangents take their places.
-LibraryLaunch rowsLaunch(const Call &call, int64_t rows, int64_t ld, bool isForGpus) {
+LibraryLaunch rowsLaunch(const LossCall &call, int64_t rows, int64_t ld, bool isForGpus) {
   LibraryLaunch launch;
   const Type stored = isForGpus ? call.type : call.f32;
   launch.random("logits", stored, rows * ld, 1);
@@ -104,11 +108,16 @@ LibraryLaunch rowsLaunch(const Call &call, int64_t rows, int64_t ld, bool isForG
   if (call.isTraining)
     launch.given("scale", Tensor::scalar(kScale, call.f32));
   const unsigned losses = launch.poison("losses", uint64_t(rows) * 4);
+  Tensor weights({rows}, call.f32);
+  for (auto [row, weight] : llvm::enumerate(weights.reals))
+    weight = 0.25 * double(1 + row % 7);
+  if (call.isWeighted)
+    launch.given("weights", weights);
   launch.scalars = isForGpus ? std::vector<int64_t>{call.vocabulary} : std::vector<int64_t>{ld, call.vocabulary};
   if (!launch.refused.empty())
     return launch;
   const auto count = int64_t(launch.units.size());
-  Tensor logits({count, call.vocabulary}, call.f32), own({count}, call.i32);
+  Tensor logits({count, call.vocabulary}, call.f32), own({count}, call.i32), ownWeights({count}, call.f32);
   number = 0;
   for (int64_t row : launch.units) {
     plantLogits(launch, call, stored, row * ld);
@@ -117,9 +126,10 @@ LibraryLaunch rowsLaunch(const Call &call, int64_t rows, int64_t ld, bool isForG
       positions.push_back(row * ld + column);
     llvm::transform(launch.memory(0).elements(stored, positions).reals, logits.reals.begin() + number * call.vocabulary,
                     [&](double product) { return roundTo(product, call.type); });
+    ownWeights.reals[size_t(number)] = weights.reals[size_t(row)];
     own.integers[size_t(number++)] = targets.integers[size_t(row)];
   }
-  const FailureOr<Rows> expected = interpretRows(call, logits, own);
+  const FailureOr<LossRowsCase> expected = interpretRows(call, logits, own, ownWeights);
   if (failed(expected)) {
     launch.refused = "the interpreter has no rule for it";
     return launch;
@@ -137,7 +147,7 @@ LibraryLaunch rowsLaunch(const Call &call, int64_t rows, int64_t ld, bool isForG
   return launch;
 }
 
-LibraryLaunch sumLaunch(const Call &call, bool adds) {
+LibraryLaunch sumLaunch(const LossCall &call, bool adds) {
   LibraryLaunch launch;
   const int64_t count = call.tokens / call.groups;
   launch.random("losses", call.f32, count, 1);
@@ -162,7 +172,7 @@ std::vector<LibraryCase> lossCases(Operation *op, DictionaryAttr kernels) {
     return cases;
   MLIRContext *context = op->getContext();
   const auto hidden = cast<RankedTensorType>(loss.getHidden().getType());
-  Call known;
+  LossCall known;
   known.tokens = hidden.getDimSize(0);
   known.vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
   auto chunk = op->getAttrOfType<IntegerAttr>(plan_ir::kChunk);
@@ -173,10 +183,11 @@ std::vector<LibraryCase> lossCases(Operation *op, DictionaryAttr kernels) {
                           1, known.tokens);
   known.groups = cast<RankedTensorType>(loss.getLoss().getType()).getNumElements();
   known.isTraining = bool(loss.getScale());
+  known.isWeighted = bool(loss.getWeights());
   known.logitScale = loss.getLogitScaleAttr(), known.softcap = loss.getSoftcapAttr();
   known.type = hidden.getElementType();
   known.f32 = Float32Type::get(context), known.i32 = IntegerType::get(context, 32);
-  const auto call = std::make_shared<const Call>(known);
+  const auto call = std::make_shared<const LossCall>(known);
   if (const std::string kernel = serviceKernelOf(kernels, "rows_kernel"); !kernel.empty())
     cases.push_back({kernel, call->text(), false, [call](const KernelVersion &) {
                        return rowsLaunch(*call, call->chunk, int64_t(scratchRowElements(uint64_t(call->vocabulary))),

@@ -26,7 +26,7 @@ std::vector<double> numbersOf(const PatternMemory &memory, Type type, int64_t fi
 }
 
 /// Rows of a table by index, or rows that are added to it.
-struct Rows {
+struct TableRows {
   int64_t rows, width, tableRows;
   Type type; ///< of the table; of the gradient that of what is added
   Type f32, i32;
@@ -52,7 +52,7 @@ std::set<int64_t> rowsOf(const std::set<int64_t> &blocks, int64_t each, int64_t 
   return all;
 }
 
-LibraryLaunch gatherLaunch(const Rows &call, int64_t rowsOfBlock) {
+LibraryLaunch gatherLaunch(const TableRows &call, int64_t rowsOfBlock) {
   LibraryLaunch launch;
   launch.units = fewOf(int64_t(llvm::divideCeil(uint64_t(call.rows), uint64_t(rowsOfBlock)))),
   launch.extent = call.rows;
@@ -76,7 +76,7 @@ LibraryLaunch gatherLaunch(const Rows &call, int64_t rowsOfBlock) {
 }
 
 /// The block of the first row with an index adds all rows with that index.
-LibraryLaunch scatterLaunch(const Rows &call) {
+LibraryLaunch scatterLaunch(const TableRows &call) {
   LibraryLaunch launch;
   launch.units = fewOf(call.rows), launch.extent = call.rows;
   const Tensor indices = call.indices(launch.units);
@@ -192,22 +192,22 @@ std::vector<LibraryCase> transferCases(Operation *op, DictionaryAttr kernels) {
   };
   if (auto embedding = dyn_cast<graph::EmbeddingOp>(op)) {
     auto table = cast<RankedTensorType>(embedding.getTable().getType());
-    const Rows rows{elementsOf(op, embedding.getIndices()),
-                    table.getDimSize(1),
-                    table.getDimSize(0),
-                    table.getElementType(),
-                    f32,
-                    i32};
+    const TableRows rows{elementsOf(op, embedding.getIndices()),
+                         table.getDimSize(1),
+                         table.getDimSize(0),
+                         table.getElementType(),
+                         f32,
+                         i32};
     add(llvm::formatv("{0} rows of {1} x {2}, {3}", rows.rows, rows.tableRows, rows.width, nameOf(rows.type)),
         [rows](const KernelVersion &version) { return gatherLaunch(rows, int64_t(version.unitsPerBlock)); });
   } else if (auto grad = dyn_cast<graph::EmbeddingGradOp>(op)) {
     auto table = cast<RankedTensorType>(grad.getDtable().getType());
-    const Rows rows{elementsOf(op, grad.getIndices()),
-                    table.getDimSize(1),
-                    table.getDimSize(0),
-                    getElementTypeOrSelf(grad.getDy().getType()),
-                    f32,
-                    i32};
+    const TableRows rows{elementsOf(op, grad.getIndices()),
+                         table.getDimSize(1),
+                         table.getDimSize(0),
+                         getElementTypeOrSelf(grad.getDy().getType()),
+                         f32,
+                         i32};
     add(llvm::formatv("{0} {1} rows added to {2} x {3}", rows.rows, nameOf(rows.type), rows.tableRows, rows.width),
         [rows](const KernelVersion &) { return scatterLaunch(rows); });
   } else if (isa<graph::CastOp>(op) && isWireCast(op)) {

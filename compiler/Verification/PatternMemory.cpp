@@ -22,7 +22,7 @@ constexpr uint64_t kRecordPages = 65;
 /// Pages of a pattern of records, an odd number too.
 constexpr uint64_t kRecordPatternPages = 5 * kRecordPages;
 static_assert(kRecordPages * kPage % kStateBlockBytes == 0 && kRecordPatternPages % 2 == 1);
-/// In front of and behind the memory: a kernel that leaves it a little ends nothing.
+/// Before and after the memory: a kernel that leaves it a little ends nothing.
 constexpr uint64_t kRoom = uint64_t(1) << 20;
 
 llvm::Error systemError(const char *what) {

@@ -43,7 +43,7 @@ private:
   PatternMemory() = default;
   static llvm::Expected<PatternMemory> make(int file, uint64_t patternPages, uint64_t bytes, uint64_t firstPage);
 
-  void *region = nullptr; ///< with room in front and behind
+  void *region = nullptr; ///< with room before and after
   uint64_t regionBytes = 0, byteCount = 0;
   char *begin = nullptr;
 };

@@ -343,8 +343,8 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
     return tensor; // the parameter is exact in bf16: no remainder
   if (role == "master")
     role = "parameter";
-  std::mt19937_64 generator =
-      generatorOf(role, name, role == "tokens" || role == "targets" || role == "document_starts" ? batch : 0);
+  const bool isOfBatch = role == "tokens" || role == "targets" || role == "document_starts" || role == "loss_weights";
+  std::mt19937_64 generator = generatorOf(role, name, isOfBatch ? batch : 0);
   if (role == "step") {
     for (auto [index, x] : llvm::enumerate(tensor.reals))
       x = StepParameter(index) == StepParameter::Clip && !clips ? std::numeric_limits<double>::infinity()
@@ -362,6 +362,11 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
       start = place == 0 ? 0 : generator() % 4 == 0 ? place : start;
       tensor.integers[index] = int64_t(start);
     }
+    return tensor;
+  }
+  if (role == "loss_weights") { // exact in all types
+    for (double &x : tensor.reals)
+      x = 0.25 * double(1 + generator() % 8);
     return tensor;
   }
   if (role == "position") {

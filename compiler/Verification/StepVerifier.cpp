@@ -1,6 +1,7 @@
 #include "compiler/Verification/StepVerifier.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Detached.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
@@ -184,7 +185,8 @@ std::optional<NamedValues> StepVerifier::evaluate(ModuleOp module, StringRef fun
     context.disableMultithreading();
   if (failed(values))
     return std::nullopt;
-  return std::move(*values);
+  NamedValues found = std::move(*values);
+  return found;
 }
 
 /// Whether @microstep is the whole step.
@@ -295,6 +297,11 @@ std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, Sto
   std::optional<NamedValues> rounded = evaluate(module, "microstep", Precision::F32, 1);
   if (!rounded)
     return std::nullopt; // the same gap as without rounding
+  // Phase `shard` makes codes of what phase `precision` has stored in 16 bits: it is measured anew.
+  const bool makesCodes = module.walk([](graph::QuantizeFp8Op) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (makesCodes && !hasCodes)
+    rounding = -1;
+  hasCodes = makesCodes;
   const double error = gradientError(*rounded, reference->second), unit = unitOf(precision);
   // A step of some dozen roundings in a row, as they were made by moving all weights a little where the model makes
   // more of them; later phases add none of their own.
@@ -324,6 +331,9 @@ std::optional<StepDifference> StepVerifier::checkLossOfLogits(ModuleOp module) {
   if (arguments.size() != 1)
     return std::nullopt;
   Tensor targets = inputs.value("targets", "", cast<RankedTensorType>(function.getArgumentTypes()[arguments[0]]));
+  std::optional<Tensor> weights;
+  if (SmallVector<unsigned> found = graph::argumentsWithRole(function, graph::Role::LossWeights); !found.empty())
+    weights = inputs.value("loss_weights", "", cast<RankedTensorType>(function.getArgumentTypes()[found[0]]));
   const Tensor &logits = forward->second.at("logits");
   const int64_t vocabulary = logits.shape.back();
   double sum = 0;
@@ -335,7 +345,7 @@ std::optional<StepDifference> StepVerifier::checkLossOfLogits(ModuleOp module) {
     double total = 0;
     for (int64_t i = 0; i < vocabulary; ++i)
       total += std::exp(first[i] - largest);
-    sum += largest + std::log(total) - first[target];
+    sum += (weights ? weights->reals[row] : 1.0) * (largest + std::log(total) - first[target]);
   }
   const double loss = lossOf(eval->second);
   if (std::abs(loss - sum) <= kSameMeaning * std::max(1.0, std::abs(sum)))
@@ -400,12 +410,14 @@ std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
       return above && below ? std::optional((*above - *below) / (2 * h)) : std::nullopt;
     };
     // Where the loss bends within a step the two differ: a smaller one then.
-    for (double h = kStep; h >= kSmallestStep; h /= 16) {
+    double h = kStep;
+    while (h >= kSmallestStep) {
       std::optional<double> coarse = central(h), fine = central(h / 2);
       if (!coarse || !fine)
         return std::nullopt;
       if (std::abs(*fine - *coarse) * inverseCount <= kConverged * norm)
         return (4 * *fine - *coarse) / 3 * inverseCount;
+      h /= 16;
     }
     addGap("the gradient of " + (parameter.empty() ? "the parameters" : parameter.str()) +
            " against finite differences: the loss bends too much");

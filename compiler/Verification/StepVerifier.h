@@ -68,7 +68,9 @@ private:
   llvm::StringMap<NamedValues> expectedOnRanks[kMostRanks + 1]; ///< by number of ranks, then function
   llvm::StringMap<std::vector<mlir::OperationFingerPrint>> lastSeen;
   bool lossChecked = false, gradientsChecked = false, ranksChecked = false;
-  double rounding = -1; ///< how far rounding moves loss and gradients, at the end of phase `precision`
+  double rounding =
+      -1; ///< how far rounding moves loss and gradients, at the end of phase `precision`, and where codes came in
+  bool hasCodes = false; ///< products of that step read codes of 8 bits
   std::vector<std::string> gaps;
   std::string failure; ///< the diagnostic of the last evaluation that failed
 };

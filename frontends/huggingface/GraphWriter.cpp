@@ -112,7 +112,7 @@ GraphWriter::Value GraphWriter::nameOf(std::string_view op) {
 }
 
 std::vector<GraphWriter::Value> GraphWriter::addMany(std::string_view op, std::vector<Value> inputs, unsigned outputs,
-                                                     std::vector<NodeAttribute> attributes) {
+                                                     const std::vector<NodeAttribute> &attributes) {
   ::onnx::NodeProto &node = *state->graph().add_node();
   node.set_op_type(std::string(op));
   // "/model.layers.0.mlp/Mul_7": the path between the slashes is the module's, as TorchScript writes it.
@@ -152,8 +152,8 @@ std::vector<GraphWriter::Value> GraphWriter::addMany(std::string_view op, std::v
 }
 
 GraphWriter::Value GraphWriter::add(std::string_view op, std::vector<Value> inputs,
-                                    std::vector<NodeAttribute> attributes) {
-  return addMany(op, std::move(inputs), 1, std::move(attributes)).front();
+                                    const std::vector<NodeAttribute> &attributes) {
+  return addMany(op, std::move(inputs), 1, attributes).front();
 }
 
 void GraphWriter::noteCall(const std::string &text) {

@@ -51,9 +51,9 @@ public:
   };
   void setWidth(Width width) { this->width = width; }
 
-  Value add(std::string_view op, std::vector<Value> inputs, std::vector<NodeAttribute> attributes = {});
+  Value add(std::string_view op, std::vector<Value> inputs, const std::vector<NodeAttribute> &attributes = {});
   std::vector<Value> addMany(std::string_view op, std::vector<Value> inputs, unsigned outputs,
-                             std::vector<NodeAttribute> attributes = {});
+                             const std::vector<NodeAttribute> &attributes = {});
   /// Adds to the last node what PyTorch's exporter would have noted of the call that it came from.
   void noteCall(const std::string &text);
 

@@ -200,7 +200,7 @@ private:
 } // namespace
 
 Rope ropeOf(Config &owner, std::optional<Config> parameters, const RopeContext &context, bool isNested) {
-  Config own = parameters.value_or(Config(nlohmann::json::object(), ""));
+  Config own = std::move(parameters).value_or(Config(nlohmann::json::object(), ""));
   std::string old = own.text("type", "default"), type = own.text("rope_type", old);
   if (context.yarnIsLongrope && (type == "su" || type == "yarn"))
     type = "longrope";

@@ -49,7 +49,7 @@ Value sliceOf(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> offse
 }
 
 Value splat(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
-  Attribute element;
+  mlir::Attribute element;
   if (auto real = dyn_cast<FloatType>(type.getElementType()))
     element = FloatAttr::get(real, value);
   else

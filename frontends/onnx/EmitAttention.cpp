@@ -220,18 +220,20 @@ mlir::Value rotaryTable(Emitter &e, unsigned input) {
   TensorRef tensor = e.constant(input);
   if (!tensor)
     return nullptr;
-  Shape shape = tensor->shape;
-  if (shape.size() == 2)
-    shape.insert(shape.begin(), 1);
-  int64_t slab = shape.size() == 3 ? shape[1] * shape[2] : 0;
-  std::vector<float> table;
-  for (int64_t i = 0, n = tensor->count(); i < n && slab; ++i) {
-    if (i < slab)
-      table.push_back(float(tensor->real(i)));
-    else if (table[i % slab] != float(tensor->real(i)))
-      slab = 0;
-  }
-  return slab ? e.table(table, {shape[1], shape[2]}) : nullptr;
+  return e.onceOf(tensor, [&]() -> mlir::Value {
+    Shape shape = tensor->shape;
+    if (shape.size() == 2)
+      shape.insert(shape.begin(), 1);
+    int64_t slab = shape.size() == 3 ? shape[1] * shape[2] : 0;
+    std::vector<float> table;
+    for (int64_t i = 0, n = tensor->count(); i < n && slab; ++i) {
+      if (i < slab)
+        table.push_back(float(tensor->real(i)));
+      else if (table[i % slab] != float(tensor->real(i)))
+        slab = 0;
+    }
+    return slab ? e.table(table, {shape[1], shape[2]}) : nullptr;
+  });
 }
 
 /// An operand of cosines or sines as (B or 1, S, 1, D/2): rows of a cache by position, where there are positions.

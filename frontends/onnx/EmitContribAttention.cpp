@@ -200,10 +200,14 @@ LogicalResult groupQueryAttention(Emitter &e) {
   scores.scale = node.real("scale", 0);
   scores.softcap = node.real("softcap", 0);
   scores.window = std::max<int64_t>(node.integer("local_window_size", -1), 0);
-  if (node.hasInput(10) && !(scores.bias = e.operand(10)))
-    return failure();
+  if (node.hasInput(10)) {
+    scores.bias = e.operand(10);
+    if (!scores.bias)
+      return failure();
+  }
   if (node.hasInput(11)) {
-    if (!(scores.sink = e.operand(11)))
+    scores.sink = e.operand(11);
+    if (!scores.sink)
       return failure();
   } else if (node.integer("smooth_softmax", 0) > 0) {
     scores.sink = splat(e.builder, e.loc, RankedTensorType::get({heads}, e.builder.getF32Type()), 0);
@@ -252,8 +256,11 @@ LogicalResult multiHeadAttention(Emitter &e) {
   Scores scores;
   scores.scale = node.real("scale", 0);
   scores.causal = node.integer("unidirectional", 0);
-  if (node.hasInput(5) && !(scores.bias = e.operand(5)))
-    return failure();
+  if (node.hasInput(5)) {
+    scores.bias = e.operand(5);
+    if (!scores.bias)
+      return failure();
+  }
   e.define(0, attend(e, splitHeads(e, q, heads), splitHeads(e, k, heads), splitHeads(e, v, heads), scores));
   return success();
 }

@@ -132,7 +132,7 @@ private:
   }
 
   /// Dimensions in the order of `names`; missing ones have size 1.
-  mlir::Value arranged(Named x, StringRef names) {
+  mlir::Value arranged(const Named &x, StringRef names) {
     SmallVector<int64_t> permutation, shape;
     for (char name : names) {
       size_t at = x.names.find(name);
@@ -144,7 +144,7 @@ private:
   }
 
   /// (batch, rows, contracted) times (batch, contracted, columns).
-  Named product(Named a, Named b, StringRef wanted) {
+  Named product(const Named &a, const Named &b, StringRef wanted) {
     std::string batch, rows, columns, contracted;
     for (char name : a.names)
       (has(b.names, name) ? (has(wanted, name) ? batch : contracted) : rows) += name;

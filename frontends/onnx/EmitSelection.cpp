@@ -10,7 +10,7 @@ namespace {
 using graph::Expr;
 
 /// Of more rounds of "the largest, then without it", a model should export another form.
-constexpr int64_t kMostRounds = 256;
+constexpr int64_t kMostPicks = 256;
 
 /// The index of the largest element of the last dimension, as f32 with size 1 there: the first (last) of equals.
 Expr indexOfLargest(const Expr &x, bool last) {
@@ -49,9 +49,8 @@ LogicalResult topK(Emitter &e) {
   int64_t axis = e.node->integer("axis", -1), rank = typeOf(x).getRank();
   axis += axis < 0 ? rank : 0;
   int64_t k = e.outputShape()[axis];
-  if (k > kMostRounds)
-    return e.fail("asks for the largest " + llvm::Twine(k) + " elements; ztc finds at most " +
-                  llvm::Twine(kMostRounds));
+  if (k > kMostPicks)
+    return e.fail("asks for the largest " + llvm::Twine(k) + " elements; ztc finds at most " + llvm::Twine(kMostPicks));
   bool largest = e.node->integer("largest", 1) != 0;
   SmallVector<int64_t> inverse;
   Expr rows = e.expr(axisToBack(e.builder, e.loc, x, axis, inverse)), left = asReal(rows);

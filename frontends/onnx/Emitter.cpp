@@ -274,6 +274,13 @@ mlir::Value Emitter::table(ArrayRef<float> elements, ArrayRef<int64_t> shape) {
   return known;
 }
 
+mlir::Value Emitter::onceOf(const TensorRef &tensor, llvm::function_ref<mlir::Value()> make) {
+  auto [known, isNew] = made.try_emplace(tensor);
+  if (isNew)
+    known->second = make();
+  return known->second;
+}
+
 mlir::Value Emitter::maskValue(const Mask &mask, ElementType type, ArrayRef<int64_t> fullShape) {
   SmallVector<int64_t> shape(fullShape.size(), 1);
   shape[shape.size() - 1] = shape[shape.size() - 2] = binding.sequence;

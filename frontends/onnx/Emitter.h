@@ -5,6 +5,7 @@
 #include "frontends/onnx/Import.h"
 #include "frontends/onnx/Masks.h"
 #include "frontends/onnx/Names.h"
+#include <map>
 
 namespace ztc::importer {
 
@@ -80,6 +81,8 @@ public:
   llvm::LogicalResult fail(const llvm::Twine &message);
   /// A constant at the front of the function, one for equal elements.
   mlir::Value table(llvm::ArrayRef<float> elements, llvm::ArrayRef<int64_t> shape);
+  /// What `make` gave the first time that it was asked about this tensor: every layer asks about the same ones.
+  mlir::Value onceOf(const TensorRef &tensor, llvm::function_ref<mlir::Value()> make);
   /// The formula of a mask as a value: (1, ..., S, S) broadcast to `shape`, whose last two dimensions are the sequence.
   mlir::Value maskValue(const Mask &mask, ElementType type, llvm::ArrayRef<int64_t> shape);
 
@@ -105,6 +108,7 @@ private:
   llvm::StringMap<mlir::Value> values;
   llvm::StringMap<mlir::Value> constants;
   llvm::DenseMap<mlir::Attribute, mlir::Value> tables;
+  std::map<TensorRef, mlir::Value> made; ///< of onceOf
   std::vector<Parameter> params;
   std::map<std::pair<const Initializer *, std::string>, unsigned> parameterIndex;
   Binding binding;

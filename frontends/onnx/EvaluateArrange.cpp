@@ -6,10 +6,6 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-constexpr uint32_t input(unsigned index) {
-  return 1u << index;
-}
-
 /// y from x by `from(position of y, position of x)`; false: the filler.
 template <typename From> void arrange(KernelContext &c, const Shape &shape, const HostTensor *filler, From from) {
   HostTensor *y = c.result(0, c.in(0).type, shape);

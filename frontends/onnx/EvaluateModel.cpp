@@ -6,7 +6,7 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-void sameAsFirst(KernelContext &c) {
+void shapeOfFirst(KernelContext &c) {
   c.shape(0, c.in(0).type, c.in(0).shape);
 }
 
@@ -70,7 +70,7 @@ void addModelKernels(llvm::StringMap<Kernel> &t) {
   for (const char *op :
        {"Softmax", "LogSoftmax", "Hardmax", "RMSNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization", "LpNormalization"})
-    t[op] = {byGraph<sameAsFirst>, 0, false, 0};
+    t[op] = {byGraph<shapeOfFirst>, 0, false, 0};
   t["LayerNormalization"] = {byGraph<layerNorm>, 0, false, 0};
   t["Attention"] = {byGraph<attention>, 0, false, 0};
   t["NegativeLogLikelihoodLoss"] = {byGraph<loss>, 0, false, 0};

@@ -7,10 +7,6 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-constexpr uint32_t input(unsigned index) {
-  return 1u << index;
-}
-
 void topK(KernelContext &c) {
   Shape shape = c.in(0).shape;
   int64_t axis = c.normalAxis(c.node.integer("axis", -1), shape.size());

@@ -8,10 +8,6 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-constexpr uint32_t input(unsigned index) {
-  return 1u << index;
-}
-
 void shapeOp(KernelContext &c) {
   ArrayRef<int64_t> shape = c.in(0).shape;
   auto clamp = [&](int64_t i) {

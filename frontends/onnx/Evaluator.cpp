@@ -198,6 +198,7 @@ TensorRef boundTensor(const GraphValue &input, const InputBinding &binding, int6
     return filled([](int64_t) { return 0.0; });
   case InputRole::Tokens:
   case InputRole::Labels:
+  case InputRole::LossWeights:
   case InputRole::Unused:
   case InputRole::Data:
   case InputRole::Unknown:

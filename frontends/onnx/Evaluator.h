@@ -78,6 +78,11 @@ struct Kernel {
   uint32_t typeInputs = 0;  ///< bit i: of input i the type alone matters (CastLike)
 };
 
+/// The bit of an input in `Kernel::shapeInputs` and `typeInputs`.
+constexpr uint32_t input(unsigned index) {
+  return 1u << index;
+}
+
 /// The kernel of a node's signature, or null.
 const Kernel *kernelOf(llvm::StringRef signature);
 void addElementwiseKernels(llvm::StringMap<Kernel> &table);

@@ -25,12 +25,6 @@ std::string shapeText(ArrayRef<int64_t> shape) {
   return text + ")";
 }
 
-Shape withoutOnes(ArrayRef<int64_t> shape) {
-  Shape kept(shape);
-  llvm::erase(kept, 1);
-  return kept;
-}
-
 /// One parameter of the graph and what is known of where it comes from.
 struct Candidate {
   TensorView tensor; ///< no bytes: the graph was exported without its weights
@@ -113,8 +107,11 @@ private:
       if (!json.is_object() || !json.contains("form") || !json.contains("constant") || !json["constant"].is_boolean())
         return false;
       c.isConstant = json["constant"].get<bool>();
-      if (!json["form"].is_null() && !((c.form = WeightForm::fromJson(json["form"])) && matcher.fits(*c.form)))
-        return false;
+      if (!json["form"].is_null()) {
+        c.form = WeightForm::fromJson(json["form"]);
+        if (!c.form || !matcher.fits(*c.form))
+          return false;
+      }
       auto integers = [&](const char *name, Shape &out) {
         for (const nlohmann::json &entry : json.value(name, nlohmann::json::array()))
           if (entry.is_number_integer())

@@ -67,7 +67,7 @@ Value productOfTransposes(OpBuilder &builder, graph::MatmulOp product) {
   if (!changed)
     return nullptr;
   auto folded = graph::MatmulOp::create(builder, product.getLoc(), a, b, transposeA, transposeB);
-  if (Attribute wide = product->getAttr(graph::kWide))
+  if (mlir::Attribute wide = product->getAttr(graph::kWide))
     folded->setAttr(graph::kWide, wide);
   return folded;
 }

@@ -18,7 +18,7 @@ namespace ztc::importer {
 namespace {
 
 /// Larger tensors are matrices of products, which are held against a checkpoint elsewhere.
-constexpr int64_t kMostElements = 1 << 16;
+constexpr int64_t kMostFunctionElements = 1 << 16;
 
 /// The first row's numbers add up to one.
 bool isDistribution(ArrayRef<double> elements, int64_t width) {
@@ -70,16 +70,10 @@ bool isWeak(ArrayRef<double> elements) {
   return values.size() < 2 || (values.size() == 2 && llvm::any_of(values, isRound));
 }
 
-Shape withoutOnes(ArrayRef<int64_t> shape) {
-  Shape kept(shape);
-  llvm::erase(kept, 1);
-  return kept;
-}
-
-class Restorer {
+class FunctionRestorer {
 public:
-  Restorer(Model &model, const Names &names, const SafetensorsCollection *files, std::vector<std::string> &notes,
-           std::string &error)
+  FunctionRestorer(Model &model, const Names &names, const SafetensorsCollection *files,
+                   std::vector<std::string> &notes, std::string &error)
       : model(model), names(names), notes(notes), error(error), files(files) {}
 
   bool run() {
@@ -89,8 +83,9 @@ public:
     collectReaders();
     std::vector<std::pair<const Initializer *, Match>> found;
     for (const Initializer &constant : model.initializers) {
-      if (!isFloat(constant.type) || !constant.count() || constant.count() > kMostElements || constant.isRestored ||
-          own.contains(constant.name) || !readers.count(constant.name) || !mayBeComputed(constant.name))
+      if (!isFloat(constant.type) || !constant.count() || constant.count() > kMostFunctionElements ||
+          constant.isRestored || own.contains(constant.name) || !readers.count(constant.name) ||
+          !mayBeComputed(constant.name))
         continue;
       std::optional<Match> match;
       if (!explain(constant, match))
@@ -108,7 +103,7 @@ public:
 
 private:
   void add(std::string name, TensorView view, bool isRead) {
-    if (!isFloat(view.type) || view.bytes.empty() || !view.count() || view.count() > kMostElements)
+    if (!isFloat(view.type) || view.bytes.empty() || !view.count() || view.count() > kMostFunctionElements)
       return;
     Source source{std::move(name), std::move(view), {}, false, isRead};
     source.elements = elementsOf(source.view);
@@ -428,7 +423,7 @@ private:
 
 bool restoreFoldedFunctions(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
                             std::vector<std::string> &notes, std::string &error) {
-  return Restorer(model, names, checkpoint, notes, error).run();
+  return FunctionRestorer(model, names, checkpoint, notes, error).run();
 }
 
 } // namespace ztc::importer

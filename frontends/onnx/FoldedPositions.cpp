@@ -17,7 +17,7 @@ namespace ztc::importer {
 namespace {
 
 /// Larger ones are read by nobody: they would be gigabytes of the graph.
-constexpr int64_t kMostElements = int64_t(1) << 24;
+constexpr int64_t kMostPositionElements = int64_t(1) << 24;
 /// Distances are whole numbers below this.
 constexpr double kFarthest = 1 << 20;
 
@@ -117,9 +117,10 @@ Explained explain(const Rows &rows, const std::vector<double> &w, bool isExponen
   return found;
 }
 
-class Restorer {
+class PositionRestorer {
 public:
-  Restorer(Model &model, const Names &names, const SafetensorsCollection &files, std::vector<std::string> &notes)
+  PositionRestorer(Model &model, const Names &names, const SafetensorsCollection &files,
+                   std::vector<std::string> &notes)
       : model(model), names(names), notes(notes) {
     for (const TensorView &tensor : floatTensorsOf(files)) {
       const bool isVector = llvm::count_if(tensor.shape, [](int64_t size) { return size != 1; }) == 1;
@@ -139,7 +140,8 @@ public:
     std::vector<const Initializer *> constants;
     for (const Initializer &constant : model.initializers)
       if (isFloat(constant.type) && constant.shape.size() >= 2 && constant.count() >= 6 &&
-          constant.count() <= kMostElements && !constant.isRestored && names.checkpointName(constant.name).empty())
+          constant.count() <= kMostPositionElements && !constant.isRestored &&
+          names.checkpointName(constant.name).empty())
         constants.push_back(&constant);
     for (const Initializer *constant : constants)
       if (std::optional<Table> table = find(*constant))
@@ -306,7 +308,7 @@ private:
 void restoreFoldedPositions(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
                             std::vector<std::string> &notes) {
   if (checkpoint)
-    Restorer(model, names, *checkpoint, notes).run();
+    PositionRestorer(model, names, *checkpoint, notes).run();
 }
 
 } // namespace ztc::importer

@@ -18,7 +18,7 @@ enum class Kind { Norm, Squares, Mean };
 enum class Over { Rows, Columns, All };
 
 /// Larger constants are not statistics of a matrix.
-constexpr int64_t kMostElements = int64_t(1) << 22;
+constexpr int64_t kMostStatisticElements = int64_t(1) << 22;
 
 struct Matrix {
   std::string name; ///< in the graph's own terms
@@ -59,9 +59,10 @@ struct Statistic {
   }
 };
 
-class Restorer {
+class StatisticRestorer {
 public:
-  Restorer(Model &model, const Names &names, const SafetensorsCollection *files, std::vector<std::string> &notes)
+  StatisticRestorer(Model &model, const Names &names, const SafetensorsCollection *files,
+                    std::vector<std::string> &notes)
       : model(model), notes(notes) {
     llvm::StringSet<> known;
     for (const Initializer &initializer : model.initializers)
@@ -85,8 +86,9 @@ public:
       read.insert(node.inputs.begin(), node.inputs.end());
     std::vector<const Initializer *> constants;
     for (const Initializer &constant : model.initializers)
-      if (isFloat(constant.type) && constant.count() && constant.count() <= kMostElements && !constant.isRestored &&
-          !own.contains(constant.name) && read.count(constant.name) && !StringRef(constant.name).contains("Constant"))
+      if (isFloat(constant.type) && constant.count() && constant.count() <= kMostStatisticElements &&
+          !constant.isRestored && !own.contains(constant.name) && read.count(constant.name) &&
+          !StringRef(constant.name).contains("Constant"))
         constants.push_back(&constant);
     for (const Initializer *constant : constants)
       examine(*constant);
@@ -184,7 +186,7 @@ private:
 
 void restoreFoldedStatistics(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
                              std::vector<std::string> &notes) {
-  Restorer(model, names, checkpoint, notes).run();
+  StatisticRestorer(model, names, checkpoint, notes).run();
 }
 
 } // namespace ztc::importer

@@ -13,7 +13,7 @@ namespace ztc::importer {
 namespace {
 
 /// What a constant holds of a tensor of the checkpoint: consecutive rows, or all of it.
-struct Source {
+struct TablePart {
   std::string tensor; ///< its name in the graph's own terms
   Shape shape;        ///< the tensor's
   Shape spread;       ///< the constant's, with 1 where it only repeats
@@ -46,12 +46,6 @@ bool isCalledLookup(StringRef name) {
   return name.starts_with("embedding") || (name.starts_with("/") && name.contains("/Gather"));
 }
 
-Shape withoutOnes(llvm::ArrayRef<int64_t> shape) {
-  Shape result;
-  llvm::copy_if(shape, std::back_inserter(result), [](int64_t size) { return size != 1; });
-  return result;
-}
-
 /// (R, W) of a table, which may have been kept as (1, R, W); empty for another shape.
 Shape tableShape(llvm::ArrayRef<int64_t> shape) {
   while (shape.size() > 2 && shape.front() == 1)
@@ -71,10 +65,10 @@ public:
   SourceFinder(Model &model, int64_t positionLimit, std::optional<SafetensorsCollection> files)
       : model(model), positionLimit(positionLimit), files(std::move(files)) {}
 
-  std::optional<Source> find(const Candidate &candidate) const {
+  std::optional<TablePart> find(const Candidate &candidate) const {
     const Initializer &constant = *candidate.constant;
     std::optional<ConstantCore> core; // read when a shape fits
-    std::vector<Source> byLimit;
+    std::vector<TablePart> byLimit;
     for (const auto &file : files->files())
       for (const SafetensorsTensor &tensor : file->tensors()) {
         Shape table = tableShape(llvm::ArrayRef<int64_t>(tensor.shape));
@@ -87,7 +81,7 @@ public:
           core.emplace(constant.shape, valuesOf(constant));
         auto data = file->data(tensor);
         StringRef bytes(reinterpret_cast<const char *>(data.data()), data.size());
-        Source source{model.graphName(tensor.name), Shape(llvm::ArrayRef<int64_t>(tensor.shape)), core->shape};
+        TablePart source{model.graphName(tensor.name), Shape(llvm::ArrayRef<int64_t>(tensor.shape)), core->shape};
         if (mayBeRows && isOneTable(*core)) {
           source.spread[source.spread.size() - 2] = rowsOf(constant);
           source.spread.back() = table[1];
@@ -236,7 +230,7 @@ std::vector<Candidate> candidatesOf(const Model &model) {
 }
 
 /// The rows, or the tensor, in the constant's shape, for all who read the constant.
-void replace(Model &model, const Initializer &constant, const Source &source) {
+void replace(Model &model, const Initializer &constant, const TablePart &source) {
   const std::string value = constant.name + "/parameter";
   model.addRestored(source.tensor, constant.type, source.shape)
       .filePlaces.push_back({source.isRows ? FilePlace::Kind::Rows : FilePlace::Kind::Whole, constant.nameInFile(),
@@ -282,7 +276,7 @@ bool restoreFoldedTables(Model &model, const std::string &weights, int64_t posit
   SourceFinder finder(model, positionLimit, std::move(files));
   for (const Candidate &candidate : candidatesOf(model)) {
     const Initializer &constant = *candidate.constant;
-    if (std::optional<Source> source = hasFiles ? finder.find(candidate) : std::nullopt) {
+    if (std::optional<TablePart> source = hasFiles ? finder.find(candidate) : std::nullopt) {
       std::string part = source->isRows
                              ? "rows " + std::to_string(source->first) + " to " +
                                    std::to_string(source->first + SourceFinder::rowsOf(constant) - 1) + " of "

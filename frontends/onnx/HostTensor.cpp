@@ -1,6 +1,7 @@
 #include "frontends/onnx/HostTensor.h"
 #include "compiler/Tensors/Elements.h"
 #include "llvm/ADT/APFloat.h"
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -106,7 +107,8 @@ bool HostTensor::isSplat() const {
   if (count() == 0)
     return false;
   for (int64_t i = 1, n = count(); i < n; ++i) {
-    if (storage() == Storage::Reals ? std::memcmp(&reals[i], &reals[0], sizeof(double)) != 0 : integer(i) != integer(0))
+    if (storage() == Storage::Reals ? std::bit_cast<uint64_t>(reals[i]) != std::bit_cast<uint64_t>(reals[0])
+                                    : integer(i) != integer(0))
       return false;
   }
   return true;

@@ -111,6 +111,8 @@ private:
       return "S";
     case InputRole::Zeros:
       return "0";
+    case InputRole::LossWeights:
+      return "weights of the labels in the data";
     default:
       return "not used";
     }
@@ -124,7 +126,7 @@ private:
 /// "model.onnx"; else the file without its ending.
 std::string nameOf(llvm::StringRef path) {
   llvm::SmallString<256> config(path);
-  llvm::sys::fs::make_absolute(config);
+  (void)llvm::sys::fs::make_absolute(config); // without a working directory the path itself
   llvm::sys::path::remove_filename(config);
   const std::string folder = llvm::sys::path::filename(config).str();
   llvm::sys::path::append(config, "config.json");
@@ -232,6 +234,8 @@ private:
         !findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
+    for (const auto &role : liveness.roles)
+      takesLossWeights |= role.second.role == InputRole::LossWeights;
     return true;
   }
 
@@ -371,6 +375,8 @@ private:
     module->setAttr(graph::kVocabulary, number(report.vocabulary));
     module->setAttr(graph::kPositionLimit, number(report.positionLimit));
     module->setAttr(graph::kLayers, number(report.layers));
+    if (takesLossWeights)
+      module->setAttr(graph::kLossWeights, builder.getUnitAttr());
     if (report.freezesUnread)
       for (const Parameter &parameter : emitter.parameters())
         report.freezesParameters |= llvm::Regex(options.freeze).match(parameter.name);
@@ -385,6 +391,7 @@ private:
   std::vector<std::string> checkpoint; ///< names of the tensors that --weights gives
   Binding binding;
   nlohmann::json config;
+  bool takesLossWeights = false; ///< an input is what the loss of each label is multiplied by
 };
 
 } // namespace

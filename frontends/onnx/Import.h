@@ -12,7 +12,7 @@ namespace ztc {
 
 namespace importer {
 struct WriteBack;
-}
+} // namespace importer
 
 struct ImportOptions {
   uint64_t batch = 0;                           ///< 0: the graph's own, or 1

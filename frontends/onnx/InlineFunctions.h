@@ -4,7 +4,7 @@
 
 namespace onnx {
 class ModelProto;
-}
+} // namespace onnx
 
 namespace ztc::importer {
 

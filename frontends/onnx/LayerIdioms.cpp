@@ -1,6 +1,7 @@
 #include "frontends/onnx/LayerIdioms.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Support/Location.h"
+#include "frontends/onnx/Build.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
@@ -8,10 +9,6 @@ using namespace mlir;
 using llvm::formatv;
 
 namespace ztc::importer {
-
-static llvm::ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 static std::string describe(graph::AttentionOp op) {
   int64_t heads = shapeOf(op.getQ())[2], size = shapeOf(op.getQ())[3], shared = shapeOf(op.getK())[2];

@@ -34,7 +34,7 @@ void removeOld(llvm::StringRef folder) {
     llvm::sys::fs::file_status status;
     if (name.starts_with("weights-") && name.ends_with(".json") && !llvm::sys::fs::status(entry->path(), status) &&
         std::chrono::system_clock::now() - status.getLastModificationTime() > kKept)
-      llvm::sys::fs::remove(entry->path());
+      (void)llvm::sys::fs::remove(entry->path()); // another process may have been first
   }
 }
 
@@ -86,7 +86,7 @@ void keepMatches(const std::string &key, const nlohmann::json &matches) {
   out.close();
   if (out.has_error() || llvm::sys::fs::rename(temporary, path)) {
     out.clear_error();
-    llvm::sys::fs::remove(temporary);
+    (void)llvm::sys::fs::remove(temporary);
   }
 }
 

@@ -13,7 +13,7 @@
 
 namespace ztc {
 class MappedFile;
-}
+} // namespace ztc
 
 namespace ztc::importer {
 

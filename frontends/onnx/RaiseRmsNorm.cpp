@@ -86,7 +86,7 @@ std::optional<std::pair<Value, double>> normalised(Value value) {
   return found;
 }
 
-Value match(OpBuilder &builder, graph::MulOp product) {
+Value normalizedRow(OpBuilder &builder, graph::MulOp product) {
   Value result;
   eitherOrder(product, [&](Value weightRows, Value rows) {
     auto broadcast = weightRows.getDefiningOp<graph::BroadcastOp>();
@@ -104,7 +104,7 @@ Value match(OpBuilder &builder, graph::MulOp product) {
 } // namespace
 
 unsigned raiseRmsNorm(func::FuncOp function) {
-  return forEachOp<graph::MulOp>(function, match);
+  return forEachOp<graph::MulOp>(function, normalizedRow);
 }
 
 } // namespace ztc::importer

@@ -21,7 +21,7 @@ Value siluOperand(Value value) {
   return gate;
 }
 
-Value match(OpBuilder &builder, graph::MulOp product) {
+Value gatedProduct(OpBuilder &builder, graph::MulOp product) {
   Value result;
   eitherOrder(product, [&](Value silu, Value up) {
     Value gate = siluOperand(silu);
@@ -35,7 +35,7 @@ Value match(OpBuilder &builder, graph::MulOp product) {
 } // namespace
 
 unsigned raiseSwiglu(func::FuncOp function) {
-  return forEachOp<graph::MulOp>(function, match);
+  return forEachOp<graph::MulOp>(function, gatedProduct);
 }
 
 } // namespace ztc::importer

@@ -22,6 +22,7 @@ constexpr std::pair<InputRole, StringRef> kRoleNames[] = {
     {InputRole::TotalLength, "total_length"},
     {InputRole::Zeros, "zeros"},
     {InputRole::Labels, "labels"},
+    {InputRole::LossWeights, "loss_weights"},
     {InputRole::Unused, "unused"},
 };
 
@@ -190,6 +191,14 @@ private:
   llvm::StringSet<> live;
 };
 
+} // namespace
+
+bool isLossWeights(const GraphValue &input, bool byName) {
+  return (!byName || input.name == "loss_weights") && input.type == ElementType::F32 && input.hasShape &&
+         input.shape.size() == 2;
+}
+
+namespace {
 /// Decides role by role; see findRoles.
 class RoleFinder {
 public:
@@ -239,6 +248,9 @@ private:
                       described(*input));
         tokens = &*input;
       }
+      if (roles[name].role == InputRole::LossWeights && !isLossWeights(*input, /*byName=*/false))
+        return fail("--input=loss_weights=" + name + ": loss weights are f32 (batch, sequence), this is " +
+                    described(*input));
     }
     return true;
   }
@@ -300,7 +312,7 @@ private:
     Use use = finder.usesOf(input);
     InputBinding &binding = roles[input.name];
     if (!isReadAtAll(input)) {
-      binding.role = InputRole::Unused;
+      binding.role = isLossWeights(input, /*byName=*/true) ? InputRole::LossWeights : InputRole::Unused;
       return true;
     }
     std::optional<InputRole> role = isFloat(input.type) ? floatRole(input, use) : integerRole(input, use);

@@ -18,6 +18,7 @@ enum class InputRole {
   TotalLength,    ///< scalar S
   Zeros,          ///< scalars (logits to keep, past length, use of a cache) and token types
   Labels,         ///< read by a loss only: not used
+  LossWeights,    ///< (B, S) f32, read by a loss only: what the loss of each label is multiplied by, from the data
   Unused,
   Data, ///< an argument of any type and shape, of a graph that is not a language model (ImportGraph.h)
 };
@@ -40,6 +41,9 @@ bool parseRequestedRole(llvm::StringRef text, RequestedRoles &roles, std::string
 /// The output that is the logits (B, S, V), by shape and the vocabulary-sized product that leads to it. Null, with a
 /// sentence in `error`, where none or several may be.
 const GraphValue *findLogits(const Model &model, const RequestedRoles &requested, std::string &error);
+
+/// Whether the type is that of loss weights, f32 (B, S), and where asked for the name, `loss_weights`.
+bool isLossWeights(const GraphValue &input, bool byName);
 
 /// Inputs that a scalar output (a loss) is computed from.
 llvm::StringSet<> inputsOfLoss(const Model &model);

@@ -96,6 +96,8 @@ bool scanTensor(StringRef message, FileTensor &tensor) {
     case onnx_field::kTensorLocation:
       tensor.isExternal = walk.number == 1;
       break;
+    default: // its other fields are the data
+      break;
     }
   return walk.isAtEnd();
 }

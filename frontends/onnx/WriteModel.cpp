@@ -141,6 +141,8 @@ private:
 
   /// Several parameters stand for one tensor: an exporter merged what was equal. What differs now becomes a tensor of
   /// its own.
+  /// `first` is a copy: items are added meanwhile, and it may have been one of them.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   Status part(const Item first, ArrayRef<const WriteBack::Tensor *> tensors) {
     std::vector<std::pair<std::string, std::string>> known; // content, name
     for (const WriteBack::Tensor *tensor : tensors) {
@@ -213,7 +215,7 @@ private:
   /// The elements as the file has them.
   StatusOr<std::string> contentOf(const Item &item) const {
     const FileTensor &file = *item.file;
-    auto named = [&](Status status) {
+    auto named = [&](const Status &status) {
       return Status(status.code(), "'" + item.parts[0]->trained + "' cannot be written as '" + file.name +
                                        "' of the graph: " + status.message());
     };

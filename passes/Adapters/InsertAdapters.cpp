@@ -76,6 +76,7 @@ public:
           : kind == "copy"      ? failed(addCopy(entry, *weight))
           : kind == "rows"      ? failed(addRows(entry, *weight))
           : kind == "expert"    ? failed(addExpert(entry, *weight))
+          : kind == "stack"     ? failed(addStack(entry, *weight))
                                 : failed(train(entry, *weight)))
         return failure();
     }
@@ -235,6 +236,79 @@ private:
                  b = graph::slice(a.with(stack.b), {expert * outputs + entry.number("first_output"), 0}, {own, rank});
       addBeside(entry, weight, found, {a, b, {}, {}}, std::nullopt);
     }
+    return success();
+  }
+
+  /// An expert's matrix in a stack, and the products with it.
+  struct OfStack {
+    int64_t expert;
+    Value matrix;
+    SmallVector<adapters::WeightProduct> products;
+  };
+
+  /// Nothing where the stack is read in another way than expert by expert, each as a factor of products.
+  static std::optional<SmallVector<OfStack>> expertsOf(BlockArgument stack) {
+    auto type = cast<RankedTensorType>(stack.getType());
+    SmallVector<OfStack> experts;
+    for (Operation *user : stack.getUsers()) {
+      auto slice = dyn_cast<graph::SliceOp>(user);
+      auto one = slice ? cast<RankedTensorType>(slice.getY().getType()) : RankedTensorType();
+      if (!one || one.getDimSize(0) != 1 || one.getShape().drop_front() != type.getShape().drop_front())
+        return std::nullopt;
+      for (Operation *reader : slice.getY().getUsers()) {
+        auto matrix = dyn_cast<graph::ReshapeOp>(reader);
+        if (!matrix || cast<RankedTensorType>(matrix.getType()).getShape() != type.getShape().drop_front())
+          return std::nullopt;
+        auto products = adapters::productsOf(matrix.getResult());
+        if (!products)
+          return std::nullopt;
+        experts.push_back({slice.getOffsets()[0], matrix.getResult(), std::move(*products)});
+      }
+    }
+    return experts.empty() ? std::nullopt : std::optional(std::move(experts));
+  }
+
+  /// The factors of a stack that is one parameter, as PEFT's ParamWrapper has them: A (experts * rank, inputs), expert
+  /// after expert, and B (outputs, rank * experts), where the expert is the fastest. `swapped`: A has a column for each
+  /// output, and B a row for each input.
+  LogicalResult addStack(const Entry &entry, BlockArgument weight) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    const auto parts = type.getRank() == 3 ? expertsOf(weight) : std::nullopt;
+    if (!parts)
+      return emitError(forward.getLoc(), "'")
+             << entry.text("parameter")
+             << "' cannot have an adapter: it is not a stack of matrices that are each a factor of products";
+    const bool isOutputFirst = parts->front().products.front().isOutputFirst, isSwapped = entry.has("swapped");
+    const int64_t rank = entry.rank(), experts = type.getDimSize(0);
+    const int64_t columns = type.getDimSize(isOutputFirst != isSwapped ? 2 : 1),
+                  rows = type.getDimSize(isOutputFirst != isSwapped ? 1 : 2);
+    Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+    FailureOr<Factors> all = addFactors(entry, columns, rows, experts * rank, loc);
+    if (failed(all))
+      return failure();
+    Operation *first = nullptr;
+    for (const OfStack &part : *parts)
+      for (const adapters::WeightProduct &found : part.products)
+        if (graph::MatmulOp product = found.product; !first || product->isBeforeInBlock(first))
+          first = product;
+    builder.setInsertionPoint(first);
+    const Expr byExpert = graph::reshape(graph::transpose(graph::reshape(all->b, {rows, rank, experts}), {2, 0, 1}),
+                                         {experts * rows, rank});
+    for (const OfStack &part : *parts)
+      for (const adapters::WeightProduct &found : part.products) {
+        if (found.isOutputFirst != isOutputFirst)
+          return emitError(forward.getLoc(), "'")
+                 << entry.text("parameter") << "' is a factor in two orientations: it can have no adapter";
+        builder.setInsertionPoint(found.product);
+        Expr a = graph::slice(all->a, {part.expert * rank, 0}, {rank, columns}),
+             b = graph::slice(byExpert, {part.expert * rows, 0}, {rows, rank});
+        if (isSwapped) {
+          const Expr ofOutputs = graph::transpose(a, {1, 0});
+          a = graph::transpose(b, {1, 0});
+          b = ofOutputs;
+        }
+        addBeside(entry, part.matrix, found, {a, b, {}, {}}, std::nullopt);
+      }
     return success();
   }
 

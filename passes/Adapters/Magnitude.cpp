@@ -33,14 +33,14 @@ Expr scaleColumns(const Expr &x, const Expr &factors, int64_t begin) {
     auto type = factors.type().clone(ArrayRef<int64_t>{count});
     return x.with(graph::makeConstant(x.builder(), x.loc(), type, 1.0));
   };
-  const int64_t columns = x.dim(x.rank() - 1), behind = columns - begin - factors.dim(0);
-  if (begin > 0 || behind > 0) {
+  const int64_t columns = x.dim(x.rank() - 1), after = columns - begin - factors.dim(0);
+  if (begin > 0 || after > 0) {
     SmallVector<Expr> parts;
     if (begin > 0)
       parts.push_back(ones(begin));
     parts.push_back(factors);
-    if (behind > 0)
-      parts.push_back(ones(behind));
+    if (after > 0)
+      parts.push_back(ones(after));
     all = wide(graph::concat(parts, 0));
   }
   return x * wide(graph::broadcastLike(all, x));

@@ -19,6 +19,8 @@ def InsertAdapters : Pass<"ztc-insert-adapters", "mlir::ModuleOp"> {
     takes the place of the weight. `train`: the parameter itself is trained. `rows`: lookups of the rows of a table that `rows` lists find those of a trained parameter
     (as many rows, width) instead.
     `expert`: as `linear`, with one expert's rows of A and B of a whole stack, (experts * rank, inputs) and (outputs, rank * experts), as PEFT has them.
+    `stack`: the same of a stack of experts that is one parameter, (experts, ., .), whose slices are factors of products. With `swapped` A has a column for each output and B
+    a row for each input, as PEFT has them where it takes the one for the other.
     With `dora` (Liu et al. 2024) an adapter has magnitudes, a number for each output: the sum is multiplied by them over the norms of the rows of W + scale * B A, which
     are `graph.detached`, a constant to the gradient. These norms are made of W A^T, A A^T and the squares of W: there is no second matrix of the weight's size.
     ```

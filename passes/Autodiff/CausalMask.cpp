@@ -1,5 +1,6 @@
 #include "passes/Autodiff/CausalMask.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Autodiff/RowShape.h"
 #include <optional>
 
 using namespace mlir;
@@ -10,10 +11,6 @@ namespace {
 
 /// Added to or put in place of any score, this leaves no probability in f32.
 constexpr double kLowest = -1e9;
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// The elements of a constant where the key lies after the query, all of which must be so.
 template <typename Predicate> bool allLater(ElementsAttr data, int64_t query, int64_t key, Predicate isSo) {

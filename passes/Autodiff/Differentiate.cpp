@@ -61,7 +61,7 @@ Root buildRoot(OpBuilder &builder, Value loss, Value step) {
   Value scale = emitScale(builder, root.getLoc(), step, lossType);
   auto training = graph::LinearCrossEntropyOp::create(
       builder, root.getLoc(), lossType, root.getHidden().getType(), root.getHead().getType(), root.getHidden(),
-      root.getHead(), root.getTargets(), scale, root.getLogitScaleAttr(), root.getSoftcapAttr());
+      root.getHead(), root.getTargets(), scale, root.getWeights(), root.getLogitScaleAttr(), root.getSoftcapAttr());
   root.getLoss().replaceAllUsesWith(training.getLoss());
   root.erase();
   return {training.getLoss(),
@@ -76,7 +76,8 @@ void dropUnreadHead(Block &block) {
     OpBuilder builder(root);
     auto narrower = graph::LinearCrossEntropyOp::create(
         builder, root.getLoc(), root.getLoss().getType(), root.getDhidden().getType(), Type(), root.getHidden(),
-        root.getHead(), root.getTargets(), root.getScale(), root.getLogitScaleAttr(), root.getSoftcapAttr());
+        root.getHead(), root.getTargets(), root.getScale(), root.getWeights(), root.getLogitScaleAttr(),
+        root.getSoftcapAttr());
     root.getLoss().replaceAllUsesWith(narrower.getLoss());
     root.getDhidden().replaceAllUsesWith(narrower.getDhidden());
     root.erase();

@@ -32,6 +32,17 @@ def MarkRates : Pass<"ztc-mark-rates", "mlir::ModuleOp"> {
   let options = [ListOption<"rates", "rates", "std::string", "REGEX=FACTOR: a POSIX extended regular expression over names, and a positive number">];
 }
 
+def MarkMatrices : Pass<"ztc-mark-matrices", "mlir::ModuleOp"> {
+  let summary = "Chooses the parameters that Muon updates: the matrices of transformer blocks.";
+  let description = [{
+    Afterwards a parameter of `@forward` that is trained, belongs to a transformer block, has two dimensions, or three as a stack of experts' matrices, and
+    is neither a table of embeddings nor a stack of biases, carries `graph.change_factor`: what its change is multiplied by beside the learning rate, for a matrix of A rows and B columns
+    (outputs and inputs of a layer; of each expert) 0.2 sqrt(max(A, B)) (`match_rms_adamw`, Liu et al. 2025: changes as large as AdamW's, so that one rate fits both), or
+    sqrt(max(1, A / B)) (`original`, Jordan et al. 2024). All others are updated by AdamW. A model without such a parameter is an error.
+  }];
+  let options = [Option<"adjust", "adjust", "std::string", "\"match_rms_adamw\"", "match_rms_adamw or original">];
+}
+
 def FoldEmptyTensors : Pass<"ztc-fold-empty-tensors", "mlir::ModuleOp"> {
   let summary = "Takes tensors without elements out of a model: shapes that exporters leave behind, not errors.";
   let description = [{
@@ -61,8 +72,10 @@ def AttachLoss : Pass<"ztc-attach-loss", "mlir::ModuleOp"> {
     %y = graph.matmul %hidden, %head {transpose_b}      =>    %loss = graph.linear_cross_entropy %hidden, %head, %targets
     return %y
     ```
-    else it is `graph.cross_entropy` of the (T, V) logits.
+    else it is `graph.cross_entropy` of the (T, V) logits. With `weights`, or where the imported graph has such an input (`graph.loss_weights`), `@eval` takes
+    an argument `loss_weights` (B, S) of f32 after the targets: each target's loss is multiplied by its weight.
   }];
+  let options = [Option<"weights", "weights", "bool", "false", "take a weight for each target's loss">];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 

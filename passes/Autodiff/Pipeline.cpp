@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Autodiff/Passes.h"
 
@@ -12,9 +13,11 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
     rates.rates.assign(options.rates.begin(), options.rates.end());
     pm.addPass(createMarkRates(rates));
   }
+  if (const graph::OptimizerRule *rule = graph::findOptimizer(options.optimizer); rule && rule->orthogonalizes)
+    pm.addPass(createMarkMatrices({options.adjustLr}));
   pm.addPass(createFoldEmptyTensors());
   pm.addPass(createNarrowIndices());
-  pm.addPass(createAttachLoss());
+  pm.addPass(createAttachLoss({options.lossWeights}));
   if (options.afterLoss)
     options.afterLoss(pm);
   pm.addPass(createBuildGenerate());

@@ -1,4 +1,5 @@
 #include "passes/Autodiff/UpdateBody.h"
+#include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/UpdateTime.h"
 #include "compiler/Support/Formats.h"
@@ -92,33 +93,89 @@ Value tensorNumbers(OpBuilder &builder, Location loc, ArrayRef<UpdatedTensor> te
   return graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, ArrayRef(numbers)));
 }
 
-OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::OptimizerRule &rule,
-                               const UpdateEntry &entry, Value step, Value scale, Value proceed) {
-  Value parameter = flatten(builder, loc, entry.parameter), gradient = flatten(builder, loc, entry.gradient);
-  SmallVector<Value> kept;
-  for (Value state : entry.states)
-    kept.push_back(flatten(builder, loc, state));
-  if (entry.master)
-    kept.push_back(flatten(builder, loc, entry.master));
+/// What rounding draws by, of an entry of which something is rounded.
+struct ElementNumbers {
   Value numbers;
   DenseI64ArrayAttr starts;
-  if (isRounded(entry) && !entry.tensors.empty()) {
+
+  ElementNumbers(OpBuilder &builder, Location loc, const UpdateEntry &entry) {
+    if (!isRounded(entry) || entry.tensors.empty())
+      return;
     numbers = tensorNumbers(builder, loc, entry.tensors);
     starts = builder.getDenseI64ArrayAttr(
         llvm::map_to_vector(entry.tensors, [](const UpdatedTensor &tensor) { return tensor.start; }));
   }
-  auto update = graph::OptimizerStepOp::create(builder, loc, parameter.getType(), ValueRange(kept).getTypes(),
-                                               rule.name, parameter, gradient, kept, step, scale, proceed,
-                                               uint64_t(entry.decayed), numbers, starts);
+};
+
+/// The entry as it is updated: flat, and all but graph.optimizer_step itself.
+struct FlatStep {
+  Value parameter, gradient;            ///< of matrices their direction, made orthogonal
+  SmallVector<Value> states, newStates; ///< where matrices have theirs updated, the new ones
+  Value scale;                          ///< of `gradient`
+};
+
+/// The directions of an entry's matrices, made orthogonal one by one: as flat as the direction.
+Value orthogonalize(OpBuilder &builder, const UpdateEntry &entry, Value direction) {
+  auto flat = cast<RankedTensorType>(direction.getType());
+  const bool isBucket = cast<RankedTensorType>(entry.parameter.getType()).getRank() == 1;
+  SmallVector<Value> parts;
+  SmallVector<int64_t> offsets;
+  for (const UpdatedMatrix &matrix : entry.matrices) {
+    auto loc = NameLoc::get(builder.getStringAttr(matrix.name));
+    auto type = RankedTensorType::get(matrix.shape, flat.getElementType());
+    Value x =
+        isBucket
+            ? dist::ViewOp::create(builder, loc, type, direction, builder.getI64IntegerAttr(matrix.start)).getResult()
+            : reshapeTo(builder, loc, direction, matrix.shape);
+    parts.push_back(graph::OrthogonalizeOp::create(builder, loc, type, x));
+    offsets.push_back(matrix.start);
+  }
+  if (!isBucket)
+    return flatten(builder, direction.getLoc(), parts.front());
+  return dist::PackOp::create(builder, direction.getLoc(), flat, parts, builder.getDenseI64ArrayAttr(offsets));
+}
+
+OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::OptimizerRule &rule,
+                               const UpdateEntry &entry, const FlatStep &flat, Value step, Value proceed) {
+  SmallVector<Value> kept = flat.states;
+  if (entry.master)
+    kept.push_back(flatten(builder, loc, entry.master));
+  const ElementNumbers numbers(builder, loc, entry);
+  auto update = graph::OptimizerStepOp::create(builder, loc, flat.parameter.getType(), ValueRange(kept).getTypes(),
+                                               rule.name, flat.parameter, flat.gradient, kept, step, flat.scale,
+                                               proceed, uint64_t(entry.decayed), numbers.numbers, numbers.starts);
   graph::setRateFactors(update, graph::simplified(entry.rates));
+  graph::RateFactors changes;
+  for (const UpdatedMatrix &matrix : entry.matrices) {
+    changes.ends.push_back(matrix.start + ShapedType::getNumElements(matrix.shape));
+    changes.factors.push_back(matrix.changeFactor);
+  }
+  graph::setChangeFactors(update, graph::simplified(changes));
   return cast<OptimizerOpInterface>(update.getOperation());
+}
+
+/// Of matrices, graph.momentum_direction and what is made of it; the others' states wait for graph.optimizer_step.
+FlatStep beginStep(OpBuilder &builder, Location loc, const UpdateEntry &entry, Value step, Value scale, Value proceed) {
+  FlatStep flat{flatten(builder, loc, entry.parameter), flatten(builder, loc, entry.gradient), {}, {}, scale};
+  for (Value state : entry.states)
+    flat.states.push_back(flatten(builder, loc, state));
+  if (entry.matrices.empty())
+    return flat;
+  const ElementNumbers numbers(builder, loc, entry);
+  Value momentum = flat.states.pop_back_val();
+  Type narrow = cast<RankedTensorType>(flat.gradient.getType()).clone(builder.getBF16Type());
+  auto direction = graph::MomentumDirectionOp::create(builder, loc, narrow, momentum.getType(), flat.gradient, momentum,
+                                                      step, scale, proceed, numbers.numbers, numbers.starts);
+  flat.newStates.push_back(direction.getNewMomentum());
+  flat.gradient = orthogonalize(builder, entry, direction.getDirection());
+  flat.scale = scalarConstant(builder, loc, 1.0);
+  return flat;
 }
 
 } // namespace
 
 UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries) {
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  const graph::OptimizerRule &rule = graph::optimizerOf(moduleOf(builder));
   UpdateValues values;
   auto sumOfSquares = [&](const UpdateEntry &entry) -> Value {
     Location entryLoc = entry.gradient.getLoc();
@@ -132,12 +189,15 @@ UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, Array
     auto restore = [&](Value value, Value original) {
       return reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
     };
-    OptimizerOpInterface op = buildStep(builder, entryLoc, rule, entry, step, scale, proceed);
+    const graph::OptimizerRule &rule = graph::optimizerOf(moduleOf(builder), !entry.matrices.empty());
+    const FlatStep flat = beginStep(builder, entryLoc, entry, step, scale, proceed);
+    OptimizerOpInterface op = buildStep(builder, entryLoc, rule, entry, flat, step, proceed);
     UpdatedEntry &updated = values.entries.emplace_back();
     updated.parameter = restore(op.getNewParameter(), entry.parameter);
     SmallVector<Value> kept = op.newKeptValues();
     if (entry.master)
       updated.master = restore(kept.pop_back_val(), entry.master);
+    kept.append(flat.newStates);
     for (auto [old, value] : llvm::zip_equal(entry.states, kept))
       updated.states.push_back(restore(value, old));
   };

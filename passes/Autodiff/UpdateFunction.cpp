@@ -19,6 +19,12 @@ struct UpdateKind {
   SmallVector<Type> types = {};
   unsigned firstArgument = 0;
 
+  /// The argument of the parameter with this number in @microstep; nothing where it has none of this kind.
+  std::optional<unsigned> argumentOf(unsigned parameter) const {
+    const auto *found = llvm::find(parameters, parameter);
+    return found == parameters.end() ? std::nullopt
+                                     : std::optional(firstArgument + unsigned(found - parameters.begin()));
+  }
   void add(unsigned parameter, Type type) {
     parameters.push_back(parameter);
     types.push_back(type);
@@ -31,6 +37,10 @@ struct UpdateKinds {
       gradients{graph::Role::Gradient, graph::ResultKind::Gradient},
       masters{graph::Role::Master, graph::ResultKind::Master};
   SmallVector<UpdateKind> states;
+
+  UpdateKind &state(StringRef name) {
+    return *llvm::find_if(states, [&](const UpdateKind &kind) { return kind.state == name; });
+  }
 
   SmallVector<UpdateKind *> all() {
     SmallVector<UpdateKind *> kinds{&parameters, &gradients};
@@ -50,9 +60,12 @@ Type masterType(Type element) {
 
 UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
   UpdateKinds kinds;
-  const graph::OptimizerRule &rule = graph::optimizerOf(microstep->getParentOfType<ModuleOp>());
-  for (const graph::OptimizerState &state : rule.states)
-    kinds.states.push_back({graph::Role::State, graph::ResultKind::State, state.name});
+  auto module = microstep->getParentOfType<ModuleOp>();
+  // The kinds' names are those of the registered rules, which last.
+  for (bool isMatrix : {false, true})
+    for (const graph::OptimizerState &state : graph::optimizerOf(module, isMatrix).states)
+      if (llvm::none_of(kinds.states, [&](const UpdateKind &kind) { return kind.state == state.name; }))
+        kinds.states.push_back({graph::Role::State, graph::ResultKind::State, state.name});
   for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
     if (graph::isFrozen(microstep, index))
       continue;
@@ -61,8 +74,10 @@ UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
     kinds.parameters.add(index, type);
     kinds.gradients.add(index, type);
     const bool inBlocks = storage.inBlocks && microstep.getArgAttr(index, graph::kBlockStates);
-    for (auto [kind, state] : llvm::zip_equal(kinds.states, rule.states))
-      kind.add(index, inBlocks ? RankedTensorType::get({type.getNumElements()},
+    const bool isMatrix = bool(microstep.getArgAttr(index, graph::kChangeFactor));
+    for (const graph::OptimizerState &state : graph::optimizerOf(module, isMatrix).states)
+      kinds.state(state.name)
+          .add(index, inBlocks ? RankedTensorType::get({type.getNumElements()},
                                                        graph::Block8Type::get(type.getContext(), state.isSigned))
                                : type.clone(storage.states ? storage.states : graph::computeType(element)));
     if (Type master = masterType(element); master && (storage.hasMasters || element.isF16()))
@@ -111,7 +126,7 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, con
   OpBuilder::InsertionGuard guard(builder);
   UpdateKinds kinds = kindsOf(microstep, storage);
   func::FuncOp update = createFunction(builder, microstep, kinds.all());
-  SmallVector<UpdateEntry> entries;
+  std::vector<UpdateEntry> entries;
   unsigned masters = 0;
   for (auto [i, index] : llvm::enumerate(kinds.parameters.parameters)) {
     auto argument = [&, i = i](const UpdateKind &kind) { return update.getArgument(kind.firstArgument + i); };
@@ -119,10 +134,15 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, con
     entry.parameter = argument(kinds.parameters);
     entry.gradient = argument(kinds.gradients);
     for (const UpdateKind &state : kinds.states)
-      entry.states.push_back(argument(state));
+      if (std::optional<unsigned> place = state.argumentOf(index))
+        entry.states.push_back(update.getArgument(*place));
     if (masters < kinds.masters.parameters.size() && kinds.masters.parameters[masters] == index)
       entry.master = update.getArgument(kinds.masters.firstArgument + masters++);
     entry.tensors.push_back({graph::argString(microstep, index, graph::kName).str()});
+    if (auto factor = microstep.getArgAttrOfType<FloatAttr>(index, graph::kChangeFactor)) {
+      const auto shape = cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getShape();
+      entry.matrices.push_back({entry.tensors.front().name, 0, SmallVector<int64_t>(shape), factor.getValueAsDouble()});
+    }
     if (!microstep.getArgAttr(index, graph::kNoDecay))
       entry.decayed = cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getNumElements();
     if (auto rate = microstep.getArgAttrOfType<FloatAttr>(index, graph::kRate)) {
@@ -140,8 +160,13 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, con
         results.push_back({value, kind.result, graph::argString(microstep, index, graph::kName), kind.state});
   };
   addKind(kinds.parameters, [](const UpdatedEntry &entry) { return entry.parameter; });
-  for (auto [number, state] : llvm::enumerate(kinds.states))
-    addKind(state, [number = number](const UpdatedEntry &entry) { return entry.states[number]; });
+  // An entry's states are in the order of the kinds that it has.
+  SmallVector<unsigned> next(values.entries.size());
+  for (const UpdateKind &state : kinds.states)
+    for (auto [entry, index, number] : llvm::zip_equal(values.entries, kinds.parameters.parameters, next))
+      if (state.argumentOf(index))
+        results.push_back(
+            {entry.states[number++], state.result, graph::argString(microstep, index, graph::kName), state.state});
   addKind(kinds.masters, [](const UpdatedEntry &entry) { return entry.master; });
   results.push_back({values.gradientNorm, graph::ResultKind::GradientNorm});
   results.push_back({values.finite, graph::ResultKind::Finite});

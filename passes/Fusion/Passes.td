@@ -3,6 +3,26 @@
 #define ZTC_PASSES_FUSION
 include "mlir/Pass/PassBase.td"
 
+def ExpandOrthogonalizations : Pass<"ztc-expand-orthogonalizations", "mlir::ModuleOp"> {
+  let summary = "Muon's orthogonal directions are matrix products and kernels.";
+  let description = [{
+    Afterwards there is no `graph.orthogonalize`: a norm, then five times three products of bf16 factors with what is added to them (NewtonSchulz of
+    compiler/Dialect/Graph/Optimizers.h). A matrix with more rows than columns is iterated from the right instead of being transposed. Of a stack of matrices
+    the products are batches.
+
+        %y = graph.orthogonalize %x : tensor<4x8xbf16>
+
+    becomes, after the norm,
+
+        %a = graph.matmul %x0, %x0 {transpose_b} : tensor<4x8xbf16>, tensor<4x8xbf16> -> tensor<4x4xbf16>
+        %aa = graph.matmul %a, %a : tensor<4x4xbf16>, tensor<4x4xbf16> -> tensor<4x4xf32>
+        %b = ... round(-4.775 a + 2.0315 aa)
+        %bx = graph.matmul %b, %x0 : tensor<4x4xbf16>, tensor<4x8xbf16> -> tensor<4x8xf32>
+        %x1 = ... round(3.4445 x0 + bx)
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
   let summary = "Every reader of a widened value widens it for itself.";
   let description = [{
@@ -88,6 +108,25 @@ def GroupPrimitiveOps : Pass<"ztc-group-primitive-ops", "mlir::ModuleOp"> {
     the same shape that nothing else reads, and the broadcasts, indices, slices and splat constants it reads. Scalars of a function that
     do not wait for one another's consumers share one group.
     An accumulate whose addend no kernel can add in place gets a group that copies (with a remark).
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def FuseAmax : Pass<"ztc-fuse-amax", "mlir::ModuleOp"> {
+  let summary = "The kernel that writes what is quantised also finds the absolute maxima of its rows.";
+  let description = [{
+    Afterwards a `graph.quantize_fp8` whose matrix is the result of a group reads absolute maxima that the group gives beside it, one for each row of the
+    group's own shape (of a head, where rows are made of heads), and so reads the matrix once. A maximum is the same in any order: no bit changes.
+    Matrices of libraries (attention's result), and heads of several tensors that a group writes side by side, stay as they are: their maxima are found
+    by a kernel that reads them.
+
+        %y = graph.fusion "swiglu"(%g, %u) : (tensor<32x16xbf16>, tensor<32x16xbf16>) -> tensor<32x16xbf16> {...}
+        %s, %q = graph.quantize_fp8 %y {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
+
+    becomes
+
+        %y, %m = graph.fusion "swiglu"(%g, %u) : (tensor<32x16xbf16>, tensor<32x16xbf16>) -> (tensor<32x16xbf16>, tensor<32x1xbf16>) {...}
+        %s, %q = graph.quantize_fp8 %y amax %m : tensor<32x1xbf16> {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }

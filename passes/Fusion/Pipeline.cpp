@@ -1,9 +1,11 @@
 #include "passes/Fusion/Passes.h"
 
 void ztc::populateFusePipeline(mlir::OpPassManager &pm, const FuseOptions &options) {
+  pm.addPass(createExpandOrthogonalizations());
   pm.addPass(createDuplicateWidenings());
   pm.addPass(createDuplicateBroadcasts());
   pm.addPass(createDuplicateSlices());
   pm.addPass(createGroupMacroOps());
   pm.addPass(createGroupPrimitiveOps());
+  pm.addPass(createFuseAmax());
 }

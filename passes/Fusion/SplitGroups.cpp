@@ -16,7 +16,7 @@ namespace ztc {
 namespace {
 
 /// Whether a value is a bucket or a piece of one whose length is known at run time only.
-bool isOfBucket(Value value) {
+bool hasBucketLayout(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return !type || type.getEncoding() || !type.hasStaticShape();
 }
@@ -51,7 +51,7 @@ struct SplitGroups : impl::SplitGroupsBase<SplitGroups> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Block &block = function.getBody().front();
       for (auto fusion : llvm::make_early_inc_range(block.getOps<graph::FusionOp>()))
-        if (llvm::none_of(fusion.getInputs(), isOfBucket) && llvm::none_of(fusion.getOutputs(), isOfBucket))
+        if (llvm::none_of(fusion.getInputs(), hasBucketLayout) && llvm::none_of(fusion.getOutputs(), hasBucketLayout))
           split(fusion);
       eraseDeadOps(block);
     }

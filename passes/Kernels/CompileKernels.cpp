@@ -42,7 +42,7 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
     FailureOr<SmallVector<StringRef>> wanted = expandTargets(module, targets);
     if (failed(wanted))
       return signalPassFailure();
-    FailureOr<std::vector<CompiledImage>> images = codegen::compileKernels(kernels, *wanted);
+    FailureOr<std::vector<CompiledImage>> images = codegen::compileKernels(kernels, *wanted, cache);
     if (failed(images)) {
       module.emitError("kernels could not be compiled");
       return signalPassFailure();

@@ -19,6 +19,7 @@ struct CodegenOptions {
   std::vector<std::string> targets{
       "host"}; ///< host, x86-64-v3, x86-64-v4, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a, simt
   AfterKernels after = {};
+  std::string cache = {}; ///< folder of machine code that earlier compilations made; empty: none
 };
 
 /// Adds the passes of phase `codegen`, without its verifier.

@@ -98,6 +98,6 @@ def CompileKernels : Pass<"ztc-compile-kernels", "mlir::ModuleOp"> {
     Afterwards the module holds a `plan.image` per target, every `plan.kernel` names the images that hold it, and `@kernels` is gone.
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
-  let options = [KernelTargets];
+  let options = [KernelTargets, Option<"cache", "cache", "std::string", "", "folder of machine code that earlier compilations made; empty: none">];
 }
 #endif

@@ -31,5 +31,7 @@ void ztc::populateCodegenPipeline(mlir::OpPassManager &pm, const CodegenOptions 
   reached(KernelLevel::Expanded);
   pm.addPass(createLowerKernels());
   reached(KernelLevel::Lowered);
-  pm.addPass(createCompileKernels(withTargets(CompileKernelsOptions())));
+  CompileKernelsOptions compile = withTargets(CompileKernelsOptions());
+  compile.cache = options.cache;
+  pm.addPass(createCompileKernels(compile));
 }

@@ -24,7 +24,7 @@ public:
       auto gather = dyn_cast<plan_ir::CollectiveOp>(op);
       if (!gather || gather.getKind() != plan_ir::CollectiveKind::AllGather)
         continue;
-      Operation *start = startOf(gather);
+      Operation *start = startOfCollective(gather);
       auto shard = cast<plan_ir::OperandAttr>(gather.getSlots()[0]);
       auto slot = module.lookupSymbol<plan_ir::SlotOp>(shard.getSlot().getAttr());
       if (slot && slot.getSpace() != plan_ir::Space::Device)
@@ -36,24 +36,6 @@ public:
 private:
   static FlatSymbolRefAttr fullOf(plan_ir::CollectiveOp gather) {
     return cast<plan_ir::OperandAttr>(gather.getSlots()[1]).getSlot();
-  }
-
-  /// The first of the steps that begin a gather: the record and the wait before it.
-  static Operation *startOf(plan_ir::CollectiveOp gather) {
-    Operation *start = gather;
-    while (Operation *previous = start->getPrevNode()) {
-      if (!isa<plan_ir::RecordOp, plan_ir::WaitOp>(previous))
-        break;
-      const bool isBegin = isa<plan_ir::WaitOp>(previous) && cast<plan_ir::WaitOp>(previous).getStream() == 1;
-      const bool isReady = isa<plan_ir::RecordOp>(previous) && cast<plan_ir::RecordOp>(previous).getStream() == 0 &&
-                           start != gather.getOperation();
-      if (!isBegin && !isReady)
-        break;
-      start = previous;
-      if (isReady)
-        break;
-    }
-    return start;
   }
 
   /// Whether a step from `first` on, before `end`, touches a slot.

@@ -1,4 +1,4 @@
-// Phase `plan`, behind the conversion: memory spaces below the device's.
+// Phase `plan`, after the conversion: memory spaces below the device's.
 #pragma once
 #include "compiler/Analysis/OffloadChoice.h"
 #include "mlir/Pass/Pass.h"

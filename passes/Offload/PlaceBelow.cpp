@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -22,7 +23,8 @@ struct Use {
 
 class Placer {
 public:
-  Placer(ModuleOp module, const OffloadChoice &choice) : module(module), choice(choice) {
+  Placer(ModuleOp module, const OffloadChoice &choice)
+      : module(module), choice(choice), updating(updatingProgram(module)) {
     for (auto program : module.getOps<plan_ir::ProgramOp>())
       for (Operation &op : program.getBody().front())
         if (auto step = dyn_cast<plan_ir::StepOpInterface>(op))
@@ -53,10 +55,11 @@ public:
 private:
   void place(ArrayRef<SmallVector<FlatSymbolRefAttr>> groups, OffloadChoice::Share share) {
     for (auto [index, group] : llvm::enumerate(groups)) {
-      if (index >= size_t(share.host) + share.disk)
+      const Space space = spaceOf(share, index);
+      if (space == Space::Device)
         return;
       for (FlatSymbolRefAttr name : group)
-        placeSlot(module.lookupSymbol<plan_ir::SlotOp>(name.getAttr()), index < share.host ? Space::Host : Space::Disk);
+        placeSlot(module.lookupSymbol<plan_ir::SlotOp>(name.getAttr()), space);
     }
   }
 
@@ -86,10 +89,10 @@ private:
           !use.operand.getOwnShard())
         continue;
       auto launch = dyn_cast<plan_ir::LaunchOp>(*use.step);
-      if (!launch || !launch.getBucketAttr() || launch.getExtent() || program.getSymName() != "update")
+      if (!launch || !launch.getBucketAttr() || launch.getExtent() || program != updating)
         return where + " works on it";
       if (lastLaunch[slot.getSymNameAttr()] != launch && launches++)
-        return "several steps of update work on it";
+        return "several steps of " + program.getSymName().str() + " work on it";
       lastLaunch[slot.getSymNameAttr()] = launch;
     }
     return {};
@@ -97,6 +100,7 @@ private:
 
   ModuleOp module;
   const OffloadChoice choice;
+  plan_ir::ProgramOp updating;
   llvm::DenseMap<StringAttr, SmallVector<Use>> uses;
   llvm::DenseMap<StringAttr, Operation *> lastLaunch;
 };
@@ -104,11 +108,9 @@ private:
 struct PlaceBelow : impl::PlaceBelowBase<PlaceBelow> {
   using PlaceBelowBase::PlaceBelowBase;
   void runOnOperation() override {
-    FailureOr<OffloadChoice> parsed = OffloadChoice::parse(choice);
-    if (failed(parsed)) {
-      getOperation().emitError("choice '") << choice << "' is not of the form states=HOST+DISK/masters=...";
+    FailureOr<OffloadChoice> parsed = readChoice(getOperation(), choice, "states=HOST+DISK/masters=...");
+    if (failed(parsed))
       return signalPassFailure();
-    }
     Placer(getOperation(), *parsed).run();
   }
 };

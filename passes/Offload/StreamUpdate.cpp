@@ -1,7 +1,11 @@
 #include "compiler/Dialect/Plan/Plan.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/Offload/BucketPieces.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/BlockState.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -18,11 +22,6 @@ namespace {
 using plan_ir::Access;
 using plan_ir::Space;
 
-/// So many elements of any type, also in records of 256, are whole blocks of a disk.
-constexpr uint64_t kPieceUnit = uint64_t(1) << 18;
-constexpr uint64_t kSmallestPiece = uint64_t(1) << 22, kMostPieces = 256;
-constexpr uint64_t kDiskBlock = 4096;
-
 /// A slot below that a launch works on, and its window's kind.
 struct Streamed {
   plan_ir::SlotOp slot;
@@ -34,26 +33,31 @@ struct StreamedLaunch {
   plan_ir::LaunchOp launch;
   plan_ir::BucketOp bucket;
   SmallVector<Streamed> slots;
+  uint64_t elements = 0; ///< of a piece
   uint64_t pieces = 0;
 };
 
 class UpdateStreamer {
 public:
   UpdateStreamer(ModuleOp module, uint64_t pieceElements)
-      : module(module), builder(module.getContext()), writer(module, builder), piece(pieceElements) {}
+      : module(module), symbols(module), builder(module.getContext()), writer(module, builder), piece(pieceElements) {}
 
   void run(plan_ir::ProgramOp program) {
     collect(program);
     if (launches.empty())
       return;
-    choosePiece();
+    choosePieces(program);
     for (StreamedLaunch &launch : launches) {
-      launch.pieces = std::max<uint64_t>(1, llvm::divideCeil(launch.bucket.getElements(), piece));
+      launch.pieces = std::max<uint64_t>(1, llvm::divideCeil(launch.bucket.getElements(), launch.elements));
       for (uint64_t p = 0; p < launch.pieces; ++p)
         turns.push_back({&launch, p});
     }
     makeWindows();
-    builder.setInsertionPointToStart(&program.getBody().front());
+    // In a program that only updates they begin with it; else windows would be there all through the forward.
+    if (isUpdateAlone(program))
+      builder.setInsertionPointToStart(&program.getBody().front());
+    else
+      builder.setInsertionPoint(launches.front().launch);
     writer.joinComputation(-1, "update moves");
     for (unsigned turn = 0; turn < 2; ++turn)
       moveIn(turn);
@@ -63,10 +67,11 @@ public:
       launch.launch.erase();
     builder.setInsertionPointToEnd(&program.getBody().front());
     const int64_t last = writer.record(kMoveStream, -1, "update moves end");
-    SmallVector<Attribute> all;
-    for (auto &[name, window] : windows)
-      all.push_back(MoveWriter::operand(builder.getContext(), Access::ReadWrite, window));
-    writer.wait(0, last, -1, "update moves done", all);
+    // The computation has waited for what moved before.
+    SmallVector<Attribute> leaving;
+    for (size_t turn = turns.size() - std::min<size_t>(turns.size(), 2); turn < turns.size(); ++turn)
+      addWindows(leaving, turn);
+    writer.wait(0, last, -1, "update moves done", leaving);
   }
 
 private:
@@ -76,19 +81,15 @@ private:
     uint64_t piece;
   };
 
-  static bool isOfBucket(plan_ir::SlotOp slot, plan_ir::BucketOp bucket) {
-    return slot.getElements() == bucket.getElements() &&
-           (slot.getSizeKind() == plan_ir::SizeKind::Shard || slot.getSizeKind() == plan_ir::SizeKind::Full);
-  }
   plan_ir::SlotOp slotOf(plan_ir::OperandAttr operand) {
-    return module.lookupSymbol<plan_ir::SlotOp>(operand.getSlot().getAttr());
+    return symbols.lookup<plan_ir::SlotOp>(operand.getSlot().getAttr());
   }
 
   void collect(plan_ir::ProgramOp program) {
     for (auto launch : program.getBody().front().getOps<plan_ir::LaunchOp>()) {
-      if (!launch.getBucketAttr())
+      if (!launch.getBucketAttr() || launch.getStream() == kMoveStream) // that one works in the host's memory
         continue;
-      StreamedLaunch found{launch, module.lookupSymbol<plan_ir::BucketOp>(launch.getBucketAttr().getAttr()), {}};
+      StreamedLaunch found{launch, symbols.lookup<plan_ir::BucketOp>(launch.getBucketAttr().getAttr()), {}};
       for (auto operand : launch.getSlots().getAsRange<plan_ir::OperandAttr>()) {
         plan_ir::SlotOp slot = slotOf(operand);
         if (slot.getSpace() == Space::Device)
@@ -106,23 +107,46 @@ private:
     }
   }
 
-  void choosePiece() {
-    uint64_t largest = 0, all = 0;
-    for (StreamedLaunch &launch : launches) {
-      largest = std::max<uint64_t>(largest, launch.bucket.getElements());
-      all += launch.bucket.getElements();
-    }
-    if (!piece)
-      piece = std::max(kSmallestPiece, llvm::PowerOf2Ceil(all / kMostPieces));
-    piece = roundUp(piece, kPieceUnit);
-    mostElements = std::min(piece, roundUp(std::max<uint64_t>(largest, 1), kDiskBlock));
+  static bool isUpdateAlone(plan_ir::ProgramOp program) { return program.getSymName() == "update"; }
+
+  /// What of a launch goes through a window, for each block of kStateBlock elements.
+  static uint64_t bytesPerBlock(const StreamedLaunch &launch) {
+    uint64_t bytes = 0;
+    for (Streamed streamed : launch.slots)
+      bytes += streamed.slot.getElementBytes() * kStateBlock /
+               std::max<uint64_t>(1, streamed.slot.getBlockElements().value_or(0));
+    return std::max<uint64_t>(1, bytes);
   }
 
-  /// "exp_avg" of "block0.exp_avg", with its type where buckets differ in that.
-  std::string kindOf(plan_ir::SlotOp slot) {
-    std::string type;
-    llvm::raw_string_ostream(type) << slot.getType();
-    return (slot.getSymName().rsplit('.').second + " " + type).str();
+  /// One length for all. Where updates stand in the backward a bucket of usual size is one piece: it comes while the
+  /// backward of the block before it computes, and leaves during the next one's; a larger bucket, as an embedding with
+  /// wider states is, goes through windows of the same bytes.
+  void choosePieces(plan_ir::ProgramOp program) {
+    uint64_t all = 0, usual = 0;
+    SmallVector<uint64_t> sizes; ///< bytes of each bucket
+    for (StreamedLaunch &launch : launches) {
+      all += launch.bucket.getElements();
+      sizes.push_back(llvm::divideCeil(launch.bucket.getElements(), kStateBlock) * bytesPerBlock(launch));
+    }
+    llvm::sort(sizes);
+    uint64_t length = piece;
+    if (!length && isUpdateAlone(program))
+      length = updatePieceElements(all);
+    else if (!length)
+      usual = std::max(updatePieceElements(0), sizes[sizes.size() / 2]);
+    for (StreamedLaunch &launch : launches) {
+      const uint64_t elements = length ? length : usual / bytesPerBlock(launch) * kStateBlock;
+      const uint64_t most = roundUp(std::max<uint64_t>(launch.bucket.getElements(), 1), kPieceUnit);
+      launch.elements = std::clamp(roundUp(elements, kPieceUnit), kPieceUnit, most);
+    }
+  }
+
+  /// What names a slot's windows, asked for once a slot.
+  StringRef kindOf(plan_ir::SlotOp slot) {
+    StringAttr &kind = kinds[slot];
+    if (!kind)
+      kind = builder.getStringAttr(windowKindOf(slot));
+    return kind;
   }
 
   FlatSymbolRefAttr windowOf(unsigned turn, plan_ir::SlotOp slot) {
@@ -133,27 +157,34 @@ private:
   void makeWindows() {
     auto place = *module.getOps<plan_ir::SlotOp>().begin();
     builder.setInsertionPoint(place);
+    llvm::StringMap<uint64_t> longest; ///< by kind: elements
+    for (StreamedLaunch &launch : launches)
+      for (const Streamed &streamed : launch.slots) {
+        uint64_t &elements = longest[windowKindOf(streamed.slot)];
+        const uint64_t whole = roundUp(std::max<uint64_t>(launch.bucket.getElements(), 1), kWindowUnit);
+        elements = std::max(elements, std::min(launch.elements, whole));
+      }
     for (unsigned side = 0; side < 2; ++side)
       for (const StreamedLaunch &launch : launches)
         for (const Streamed &streamed : launch.slots) {
-          plan_ir::SlotOp slot = streamed.slot;
-          FlatSymbolRefAttr &window = windows[builder.getStringAttr(Twine(side) + kindOf(slot))];
+          FlatSymbolRefAttr &window = windows[builder.getStringAttr(Twine(side) + kindOf(streamed.slot))];
           if (window)
             continue;
-          const uint64_t perRecord = std::max<uint64_t>(1, slot.getBlockElements().value_or(0));
-          // 4096 / gcd(4096, record) records are a multiple of a block; of 260 bytes 1024.
-          const uint64_t records =
-              roundUp(llvm::divideCeil(mostElements, perRecord), perRecord > 1 ? 1024 : kDiskBlock);
-          std::string name = ("window" + Twine(side) + "." + slot.getSymName().rsplit('.').second).str();
-          for (unsigned count = 1; module.lookupSymbol(name); ++count)
-            name = ("window" + Twine(side) + "." + slot.getSymName().rsplit('.').second + "." + Twine(count)).str();
-          auto made = plan_ir::SlotOp::create(
-              builder, slot.getLoc(), name, plan_ir::SlotClass::Workspace, plan_ir::SizeKind::Constant, records,
-              IntegerAttr(), slot.getElementBytes(), false, false, slot.getType(), ArrayRef<int64_t>{}, int64_t(-1),
-              StringRef("a piece of what lies below, while it is updated"), false, false, FlatSymbolRefAttr(),
-              FlatSymbolRefAttr(), IntegerAttr(), IntegerAttr());
+          auto made = makeWindow(builder, module, streamed.slot, "window" + Twine(side), longest[kindOf(streamed.slot)],
+                                 "a piece of what lies below, while it is updated");
+          symbols.insert(made);
           window = FlatSymbolRefAttr::get(made.getSymNameAttr());
         }
+  }
+
+  /// Names the windows of a turn, where they are not named yet.
+  void addWindows(SmallVector<Attribute> &names, size_t number) {
+    for (const Streamed &streamed : turns[number].launch->slots) {
+      Attribute window =
+          MoveWriter::operand(builder.getContext(), Access::ReadWrite, windowOf(unsigned(number), streamed.slot));
+      if (!llvm::is_contained(names, window))
+        names.push_back(window);
+    }
   }
 
   std::string labelOf(const Turn &turn) {
@@ -166,7 +197,7 @@ private:
     const Turn &turn = turns[number];
     SmallVector<Attribute> pairs;
     for (const Streamed &streamed : turn.launch->slots) {
-      pairs.push_back(below(Access::Read, streamed.slot, turn.piece));
+      pairs.push_back(below(Access::Read, streamed.slot, turn));
       pairs.push_back(MoveWriter::operand(builder.getContext(), Access::Write, windowOf(number, streamed.slot)));
     }
     const int64_t layer = int64_t(turn.launch->launch.getLayer());
@@ -187,16 +218,11 @@ private:
       if (!streamed.isWritten)
         continue;
       outward.push_back(MoveWriter::operand(builder.getContext(), Access::Read, window));
-      outward.push_back(below(Access::Write, streamed.slot, turn.piece));
+      outward.push_back(below(Access::Write, streamed.slot, turn));
     }
     // Moves are in order: what left these two turns ago, through windows of other kinds perhaps, has left too.
     if (number >= 2)
-      for (const Streamed &streamed : turns[number - 2].launch->slots) {
-        Attribute window =
-            MoveWriter::operand(builder.getContext(), Access::ReadWrite, windowOf(number - 2, streamed.slot));
-        if (!llvm::is_contained(windows, window))
-          windows.push_back(window);
-      }
+      addWindows(windows, number - 2);
     writer.wait(0, arrived[number], layer, labelOf(turn) + " wait", windows);
     launchPiece(number);
     writer.joinComputation(layer, labelOf(turn) + " done");
@@ -216,7 +242,7 @@ private:
         slots.push_back(MoveWriter::operand(builder.getContext(), operand.getAccess(), windowOf(number, slot)));
       else if (isOfBucket(slot, turn.launch->bucket))
         slots.push_back(MoveWriter::operand(builder.getContext(), operand.getAccess(), operand.getSlot(),
-                                            operand.getOwnShard(), turn.piece, piece));
+                                            operand.getOwnShard(), turn.piece, turn.launch->elements));
       else
         slots.push_back(operand);
     }
@@ -224,35 +250,36 @@ private:
     part.setSlotsAttr(builder.getArrayAttr(slots));
     part.setLabelAttr(builder.getStringAttr(whole.getLabel() + " piece " + Twine(turn.piece)));
     part.setPiece(turn.piece);
-    part.setPieceElements(piece);
+    part.setPieceElements(turn.launch->elements);
     part.setFlops(share + (turn.piece == 0 ? flops % turn.launch->pieces : 0));
   }
 
-  Attribute below(Access access, plan_ir::SlotOp slot, uint64_t index) {
+  Attribute below(Access access, plan_ir::SlotOp slot, const Turn &turn) {
     return MoveWriter::operand(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()), false,
-                               index, piece);
+                               turn.piece, turn.launch->elements);
   }
 
   ModuleOp module;
+  SymbolTable symbols; ///< a launch has a piece for each few million elements, and each names slots
   OpBuilder builder;
   MoveWriter writer;
-  uint64_t piece, mostElements = 0;
+  const uint64_t piece; ///< elements that an option asks for; 0: none does
   SmallVector<StreamedLaunch> launches;
   SmallVector<Turn> turns;
   SmallVector<int64_t> arrived;                           ///< by turn: the event
   llvm::MapVector<StringAttr, FlatSymbolRefAttr> windows; ///< by side and kind
+  llvm::DenseMap<Operation *, StringAttr> kinds;          ///< of slots
 };
 
 struct StreamUpdate : impl::StreamUpdateBase<StreamUpdate> {
   using StreamUpdateBase::StreamUpdateBase;
   void runOnOperation() override {
     if (pieceElements % kPieceUnit != 0) {
-      getOperation().emitError("piece-elements ") << pieceElements << " is not a multiple of " << kPieceUnit;
+      getOperation().emitError("piece-elements ") << pieceElements.getValue() << " is not a multiple of " << kPieceUnit;
       return signalPassFailure();
     }
-    for (auto program : getOperation().getOps<plan_ir::ProgramOp>())
-      if (program.getSymName() == "update")
-        UpdateStreamer(getOperation(), pieceElements).run(program);
+    if (plan_ir::ProgramOp program = updatingProgram(getOperation()))
+      UpdateStreamer(getOperation(), pieceElements).run(program);
   }
 };
 } // namespace

@@ -2,6 +2,8 @@
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/UpdateTime.h"
+#include "runtime/Format/Shards.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -13,7 +15,7 @@ BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), sl
   if (auto stage = module->getAttrOfType<IntegerAttr>(dist::kZero))
     zero = stage.getInt();
   if (graph::findEntry(module, graph::Entry::Update) || graph::updatesInBackward(module))
-    for (const graph::OptimizerState &state : graph::optimizerOf(module).states)
+    for (const graph::OptimizerState &state : graph::statesOf(module))
       states.push_back(state.name);
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
@@ -32,7 +34,7 @@ Type BucketSlots::elementType(dist::BucketOp bucket, StringRef kind) const {
   Type type = types.lookup((bucket.getSymName() + "." + kind).str());
   if (!type && kind == "gradient") // a module without @update
     type = types.lookup((bucket.getSymName() + "." + kAccumulatedGradient).str());
-  if (!type && kind != "master")
+  if (!type && kind != "master" && !llvm::is_contained(states, kind)) // a bucket has the states of its rule
     type = Float32Type::get(module->getContext());
   return type;
 }
@@ -133,6 +135,12 @@ SlotPlace BucketSlots::gathered(RankedTensorType type, SlotPlace shards, StringR
   return slots.add(spec);
 }
 
+SlotPlace BucketSlots::gatheredCodes(RankedTensorType type, StringRef reason) {
+  SlotSpec spec = transient(type, "codes", SlotClass::Gathered);
+  spec.reason = ("fp8 codes, gathered from all ranks, " + reason).str();
+  return slots.add(spec);
+}
+
 SlotPlace BucketSlots::localGradient(RankedTensorType type) {
   SlotSpec spec = transient(type, "local_gradient", SlotClass::Gradients);
   spec.reason = "this rank's gradient, until the sum over ranks is taken";
@@ -145,7 +153,14 @@ SlotPlace BucketSlots::wireGradient(RankedTensorType type) {
   return slots.add(spec);
 }
 
-SlotPlace BucketSlots::receiveBuffer(const Twine &name, Type type, uint64_t elements, int64_t layer, StringRef reason) {
+SlotPlace BucketSlots::direction(RankedTensorType type, StringRef what, StringRef reason) {
+  SlotSpec spec = transient(type, what, SlotClass::Workspace);
+  spec.reason = reason.str();
+  return slots.add(spec);
+}
+
+SlotPlace BucketSlots::receiveBuffer(const Twine &name, Type type, uint64_t elements, int64_t layer, StringRef reason,
+                                     uint64_t each) {
   SlotSpec spec;
   spec.name = name.str();
   spec.slotClass = SlotClass::Communication;
@@ -158,6 +173,8 @@ SlotPlace BucketSlots::receiveBuffer(const Twine &name, Type type, uint64_t elem
   for (auto bucket : module.getOps<dist::BucketOp>())
     if (bucket.getQuantum())
       spec.quantum = bucket.getQuantum();
+  if (each) // W shards of one quantum
+    spec.quantum = llvm::alignTo(each, kShardQuantum);
   return slots.add(spec);
 }
 

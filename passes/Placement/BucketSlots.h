@@ -29,12 +29,16 @@ public:
 
   /// A transient slot for a whole bucket that is gathered from the shards in `shards`; at one rank it is that slot.
   SlotPlace gathered(mlir::RankedTensorType type, SlotPlace shards, llvm::StringRef reason);
+  /// A transient slot for the fp8 codes of a whole bucket, of which the rank makes its own shard.
+  SlotPlace gatheredCodes(mlir::RankedTensorType type, llvm::StringRef reason);
   /// A transient slot for this rank's gradient of a whole bucket, in the type of ops or in that of the wire.
   SlotPlace localGradient(mlir::RankedTensorType type);
   SlotPlace wireGradient(mlir::RankedTensorType type);
-  /// A buffer for what other ranks send, of at most `elements` of `type`.
+  /// A transient slot for a whole bucket of Muon's directions.
+  SlotPlace direction(mlir::RankedTensorType type, llvm::StringRef what, llvm::StringRef reason);
+  /// A buffer for what other ranks send: of at most `elements` of `type`, or of `each` of every rank.
   SlotPlace receiveBuffer(const llvm::Twine &name, mlir::Type type, uint64_t elements, int64_t layer,
-                          llvm::StringRef reason);
+                          llvm::StringRef reason, uint64_t each = 0);
 
   const BucketTable &table() const { return buckets; }
 

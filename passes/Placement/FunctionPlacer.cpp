@@ -1,5 +1,6 @@
 #include "passes/Placement/FunctionPlacer.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
@@ -61,6 +62,7 @@ LogicalResult FunctionPlacer::run() {
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
   placePacks();
+  placeDirections();
   joinSums();
   placeOps();
   writeAttributes();
@@ -83,7 +85,7 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     return place;
   }
   if (role == graph::Role::Tokens || role == graph::Role::Targets || role == graph::Role::Position ||
-      role == graph::Role::FirstToken || role == graph::Role::DocumentStarts) {
+      role == graph::Role::FirstToken || role == graph::Role::DocumentStarts || role == graph::Role::LossWeights) {
     SlotPlace place = slots.shared(boundSlot(name, type, "input"));
     slots.bind(name, place);
     return place;
@@ -213,9 +215,35 @@ void FunctionPlacer::demandParts(dist::PackOp pack, SlotPlace place) {
 
 /// Packs that no result is: local gradients of which only the sum over ranks is kept.
 void FunctionPlacer::placePacks() {
-  for (auto pack : function.getBody().front().getOps<dist::PackOp>())
-    if (dist::isFull(pack.getBucket().getType()) && !places.contains(pack.getBucket()))
-      demandParts(pack, buckets.localGradient(cast<RankedTensorType>(pack.getBucket().getType())));
+  for (auto pack : function.getBody().front().getOps<dist::PackOp>()) {
+    if (!dist::isFull(pack.getBucket().getType()) || places.contains(pack.getBucket()))
+      continue;
+    auto type = cast<RankedTensorType>(pack.getBucket().getType());
+    const bool isDirection = llvm::any_of(pack.getParts(), [](Value part) {
+      return part.getDefiningOp() && part.getDefiningOp()->hasAttr(dist::kOwnedParameter);
+    });
+    demandParts(pack, isDirection ? buckets.direction(type, "orthogonal_direction",
+                                                      "Muon's directions, made orthogonal, until the parameters change")
+                                  : buckets.localGradient(type));
+  }
+}
+
+/// Muon's directions: a kernel writes the whole bucket, or its own shard of what is gathered.
+void FunctionPlacer::placeDirections() {
+  auto place = [&](Value value) {
+    return buckets.direction(cast<RankedTensorType>(value.getType()), "direction",
+                             "Muon's directions, of which each rank makes some matrices orthogonal");
+  };
+  for (Operation &op : function.getBody().front()) {
+    for (Value result : op.getResults())
+      if (isa<graph::FusionOp>(op) && dist::isFull(result.getType()) && !places.contains(result))
+        places[result] = place(result);
+    if (!isa<dist::AllGatherDoneOp>(op) || places.contains(op.getResult(0)))
+      continue;
+    Value shard = op.getOperand(0).getDefiningOp()->getOperand(0);
+    if (shard.getDefiningOp<graph::FusionOp>() && !places.contains(shard))
+      demandCollective(&op, place(op.getResult(0)));
+  }
 }
 
 /// The addends of one place: whichever is computed first may write (in the first micro-step), the others add.
@@ -338,6 +366,15 @@ void FunctionPlacer::placeResult(OpResult result) {
     places[result] = collectivePlace(op);
     return;
   }
+  if (auto codes = dyn_cast<dist::ShardCodesOp>(op); codes && result == codes.getCodes()) {
+    Operation *gather = *codes.getCodes().user_begin();
+    SlotPlace place = buckets.gatheredCodes(
+        dist::fullType(dist::bucketOf(result.getType()).getValue(), getElementTypeOrSelf(result)),
+        isCollectiveStart(gather) ? reasonFor((*gather->getResult(0).user_begin())->getResult(0)) : "");
+    place.ownShard = true;
+    places[result] = place;
+    return;
+  }
   if (isWireCast(op)) {
     places[result] = buckets.wireGradient(cast<RankedTensorType>(result.getType()));
     return;
@@ -389,11 +426,14 @@ void FunctionPlacer::placeScratch(Operation *op) {
                                          "what other ranks send of their gradients, piece by piece")
                           .attribute());
   }
-  if (auto sum = dyn_cast<dist::AllReduceStartOp>(op))
+  if (isa<dist::AllReduceStartOp, dist::AllReduceMaxStartOp>(op)) {
+    Type type = op->getOperand(0).getType();
+    const uint64_t maxima = isa<dist::AllReduceMaxStartOp>(op) ? cast<RankedTensorType>(type).getNumElements() : 0;
     scratch.push_back(buckets
-                          .receiveBuffer(function.getName() + ".receive", sum.getX().getType(), kScalarElements, -1,
-                                         "one number of every rank")
+                          .receiveBuffer(function.getName() + (maxima ? ".maxima" : ".receive"), type, kScalarElements,
+                                         -1, maxima ? "maxima of every rank" : "one number of every rank", maxima)
                           .attribute());
+  }
   if (auto workspace = op->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
     scratch.push_back(scratchSlot(op, "partials", SizeKind::Constant, workspace.getInt()).attribute());
   if (!scratch.empty())

@@ -29,6 +29,7 @@ private:
   void insertCopy(mlir::OpOperand &use, SlotPlace place, llvm::StringRef why);
 
   void placePacks();
+  void placeDirections();
   void joinSums();
   SlotPlace placeOf(mlir::Value value);
   void placeOps();

@@ -21,4 +21,7 @@ struct AssignOptions {
 /// Adds the passes of phase `assign`, without its verifier.
 void populateAssignPipeline(mlir::OpPassManager &pm, const AssignOptions &options = {});
 
+/// Adds what phase `plan` does last: gradients that are rounded where they are computed.
+void populateRoundedGradientsPipeline(mlir::OpPassManager &pm);
+
 } // namespace ztc

@@ -23,4 +23,30 @@ def AssignSlots : Pass<"ztc-assign-slots", "mlir::ModuleOp"> {
     Option<"stagingBytes", "staging-bytes", "uint64_t", "1048576", "bytes of the buffer for checkpoints, export and gradient dumps">,
   ];
 }
+
+def RoundInProducts : Pass<"ztc-round-in-products", "mlir::ModuleOp"> {
+  let summary = "A product that alone gives a parameter's gradient rounds it to the type in which it is reduced, where nothing is added to it.";
+  let description = [{
+    Runs on the plan. A bucket's gradient is f32 until all of it is there, and is then rounded (`plan.narrow`): with several micro-steps at stages 0 and 1 in the
+    last one, at stages 2 and 3 in each. What a product gives alone is its f32 sum, which is rounded once, whoever does it: afterwards such products write the
+    rounded bucket, 2 bytes in place of 4, 4 and 2; so
+
+    - in every micro-step where each is rounded,
+    - else in steps of one micro-step: product and rounding exist twice, `only_if_accumulating` as they were, `unless_accumulating` as described here.
+
+    That holds for buckets that begin with such products and consist of these for the most part; what follows, gradients of norms and biases, passes through a
+    slot of its own in f32. No bit changes, at any stage on any number of ranks.
+
+        plan.gemm "w" [..., #plan.operand<write @b.local_gradient, 0, 16384>, ...] {type_a = bf16, type_c = f32}
+        plan.launch "norm" [#plan.operand<write @b.local_gradient, 16384, 256>, ...]
+        plan.narrow "round" [#plan.operand<read @b.local_gradient, 0, 0>, #plan.operand<write @b.wire_gradient, 0, 0>]
+
+    becomes
+
+        plan.gemm "w" [..., #plan.operand<write @b.wire_gradient, 0, 8192>, ...] {type_a = bf16, type_c = bf16}
+        plan.launch "norm" [#plan.operand<write @b.wire_gradient.unrounded, 0, 256>, ...]
+        plan.narrow "round" [#plan.operand<read @b.wire_gradient.unrounded, 0, 256>, #plan.operand<write @b.wire_gradient, 8192, 128>]
+  }];
+  let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
+}
 #endif

@@ -9,3 +9,7 @@ void ztc::populateAssignPipeline(mlir::OpPassManager &pm, const AssignOptions &o
   pass.stagingBytes = options.stagingBytes;
   pm.addPass(createAssignSlots(pass));
 }
+
+void ztc::populateRoundedGradientsPipeline(mlir::OpPassManager &pm) {
+  pm.addPass(createRoundInProducts());
+}

@@ -35,32 +35,69 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
                  ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: f32">];
 }
 
-def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
-  let summary = "In precision fp8 products of the blocks read codes of 8 bits.";
+def ChooseFp8Products : Pass<"ztc-choose-fp8-products", "mlir::ModuleOp"> {
+  let summary = "In precision fp8 products of the blocks are marked.";
   let description = [{
-    Afterwards a product of `@microstep` that is a linear layer of a transformer block, or a gradient of one, is a `graph.scaled_matmul` where its sizes
-    are multiples of 16, and the codes of its operands are made by `graph.quantize_fp8`:
-    - of an activation or a cotangent once, in front of the first product that reads it, in the orders that products ask for; what the backward part
-      reads of an activation are then its codes;
-    - of a weight in front of each product, marked `weight`: its codes are not kept for the backward part.
+    Afterwards a product of `@microstep` that is a linear layer of a transformer block, or a gradient of one, has the attribute `graph.fp8`, the format of
+    cotangents, where its sizes are multiples of 16. Phase `shard` merges such products with their neighbours, then `ztc-quantize-products` quantises
+    what they read: a merged matrix has one scale.
 
-    Activations and weights are e4m3, cotangents have the format `gradients`. Attention, the head, embeddings, routers, experts, adapters, norms and
-    layers that `keep` or the policy for fp32 excepts stay as they are, and so do evaluation and generation, whose results then do not depend on which
-    rows are computed together.
+    Attention, the head, embeddings, routers, experts, adapters, norms and layers that `keep` or the policy for fp32 excepts stay as they are, and so do
+    evaluation and generation, whose results then do not depend on which rows are computed together.
 
         %y = graph.matmul %x, %w {transpose_b} : tensor<32x16xbf16>, tensor<48x16xbf16> -> tensor<32x48xbf16>
 
     becomes
 
-        %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
-        %t, %p = graph.quantize_fp8 %w {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
-        %y = graph.scaled_matmul %q, %p scales %s, %t : tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xbf16>
+        %y = graph.matmul %x, %w {graph.fp8 = f8E5M2, transpose_b} : tensor<32x16xbf16>, tensor<48x16xbf16> -> tensor<32x48xbf16>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
   let options = [Option<"gradients", "gradients", "::ztc::CotangentFormat", "::ztc::CotangentFormat::E5m2", "format of cotangents: e5m2 or e4m3", [{
                    ::llvm::cl::values(clEnumValN(::ztc::CotangentFormat::E5m2, "e5m2", ""), clEnumValN(::ztc::CotangentFormat::E4m3, "e4m3", ""))
                  }]>,
                  ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: bf16">];
+}
+
+def FuseResiduals : Pass<"ztc-fuse-residuals", "mlir::ModuleOp"> {
+  let summary = "A narrow product that a stored value is added to adds it before it is rounded.";
+  let description = [{
+    Afterwards a product of the forward part, in every function but `@update`, whose one reader was a sum with a value that is stored anyway (a library
+    call gives it, or more ops of the forward part read it: the residual stream) is a `graph.matmul_add`. The value is rounded once, and a pass over
+    the stream that reads two tensors and writes one is saved. A sum that a kernel makes with other ops, as with a bias, stays in that kernel.
+    Shapes are looked through: a row that is generated with a cache has other shapes than the whole text, and must have its bits.
+
+        %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16> -> tensor<8x6xbf16>
+        %h = graph.add %r, %y : tensor<8x6xbf16>
+
+    becomes
+
+        %h = graph.matmul_add %x, %w, %r {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+  }];
+  let options = [Option<"enabled", "enabled", "bool", "true", "whether anything is done: phase precision asks for it where its pass option says so alone">];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
+  let summary = "Products that `graph.fp8` marks read codes of 8 bits.";
+  let description = [{
+    Afterwards a marked product of `@microstep` is a `graph.scaled_matmul`, and the codes of its operands are made by `graph.quantize_fp8`:
+    - of an activation or a cotangent once, in front of the first product that reads it, in the orders that products ask for; what the backward part
+      reads of an activation are then its codes;
+    - of a weight in front of each product, marked `weight`: its codes are not kept for the backward part, but the absolute maxima of its rows are,
+      which `graph.row_amax` finds once in front of the first.
+
+    Activations and weights are e4m3, cotangents have the format that the mark says.
+
+        %y = graph.matmul %x, %w {graph.fp8 = f8E5M2, transpose_b} : tensor<32x16xbf16>, tensor<48x16xbf16> -> tensor<32x48xbf16>
+
+    becomes
+
+        %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
+        %m = graph.row_amax %w : tensor<48x16xbf16> -> tensor<48x1xbf16>
+        %t, %p = graph.quantize_fp8 %w amax %m : tensor<48x1xbf16> {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+        %y = graph.scaled_matmul %q, %p scales %s, %t : tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xbf16>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
 def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {

@@ -11,12 +11,15 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   masters.masters = options.masters;
   pm.addPass(createStoreMasters(masters));
   if (options.precision == StoragePrecision::Fp8) {
-    QuantizeProductsOptions products;
+    ChooseFp8ProductsOptions products;
     products.gradients = options.fp8Gradients;
     products.keep.assign(options.keepBf16.begin(), options.keepBf16.end());
-    pm.addPass(createQuantizeProducts(products));
+    pm.addPass(createChooseFp8Products(products));
   }
   // In fp32 there is nothing to fold, and nothing may move.
-  if (options.precision != StoragePrecision::Fp32)
-    pm.addPass(mlir::createCanonicalizerPass());
+  if (options.precision == StoragePrecision::Fp32)
+    return;
+  pm.addPass(mlir::createCanonicalizerPass());
+  // Who wants what PyTorch rounds twice rounded once says so: --pass-option=ztc-fuse-residuals.enabled=true.
+  pm.addPass(createFuseResiduals({/*enabled=*/false}));
 }

@@ -1,7 +1,7 @@
 #include "passes/Recompute/Candidates.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 
 using namespace mlir;
@@ -75,8 +75,9 @@ void RecomputeCandidates::findGroups() {
     if (&op == lossOp)
       break;
     bool isOutside = blocks.layerOf(&op) < 0 && isLibraryCall(&op);
-    if (!isOutside && !graph::isMadeOfWeight(&op) && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 &&
-        !isReadByAnotherLayer(&op))
+    if (!isOutside && !graph::isMadeOfWeight(&op) && !graph::isAmaxOfWeight(&op) &&
+        !isa<dist::ShardAmaxOp, dist::ShardCodesOp>(op) && !isFree(&op) && !isCollective(&op) &&
+        op.getNumOperands() != 0 && !isReadByAnotherLayer(&op))
       open.push_back(&op);
   }
   // A group takes in what its products, and those of the groups before, make possible.

@@ -1,6 +1,6 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Recompute/Passes.h"
@@ -47,7 +47,8 @@ private:
       Value source = resolveAlias(operand).source;
       Operation *definition = source.getDefiningOp();
       if (!definition || definition->isBeforeInBlock(lossOp) || isCollective(definition) ||
-          definition->hasAttr(kRecomputation) || isa<graph::ConstantOp, dist::PackOp>(definition))
+          definition->hasAttr(kRecomputation) ||
+          isa<graph::ConstantOp, dist::PackOp, dist::ShardCodesOp, graph::TransposeCodesOp>(definition))
         continue;
       if (!latest || latest.getDefiningOp()->isBeforeInBlock(definition))
         latest = source;
@@ -74,7 +75,8 @@ private:
       return {};
     // What is made of a weight is never kept: the weight is there. The backward part's own codes stand where they are
     // read.
-    const bool isOwn = isa<graph::QuantizeFp8Op>(definition) && !definition->isBeforeInBlock(lossOp);
+    const bool isOwn =
+        isa<graph::QuantizeFp8Op, graph::TransposeCodesOp>(definition) && !definition->isBeforeInBlock(lossOp);
     if (definition->hasAttr(kRecomputed) || (graph::isMadeOfWeight(definition) && !isOwn)) {
       cloneOp(definition);
     } else if (std::optional<Alias> alias = aliasOf(definition)) {
@@ -129,20 +131,28 @@ private:
   /// The gather of the same bucket that the backward part reads, not after the reader. One that serves both parts
   /// stays; where backward had none of its own, and the forward one is not kept, there is a new one.
   dist::AllGatherOp backwardGather(dist::AllGatherOp forward) {
-    dist::AllGatherOp &gather = gathers[forward.getShard()];
+    dist::AllGatherOp &gather = gathers[forward.getType()];
     if (gather)
       return gather;
-    for (Operation *user : forward.getShard().getUsers())
-      if (auto other = dyn_cast<dist::AllGatherOp>(user); other && lossOp->isBeforeInBlock(other))
+    for (auto other : block.getOps<dist::AllGatherOp>())
+      if (other.getType() == forward.getType() && lossOp->isBeforeInBlock(other))
         if (!gather || other->isBeforeInBlock(gather))
           gather = other;
     if (!gather && isReadByBackward(forward.getY(), lossOp))
       return gather = forward;
     builder.setInsertionPoint(reader);
-    if (!gather)
+    // Codes are made anew for each gather, in its storage.
+    Operation *codes = (gather ? gather : forward).getShard().getDefiningOp<dist::ShardCodesOp>();
+    if (!gather) {
+      codes = codes ? builder.clone(*codes) : nullptr;
       gather = cast<dist::AllGatherOp>(builder.clone(*forward));
-    else if (!gather->isBeforeInBlock(reader))
+      if (codes)
+        gather->setOperand(0, codes->getResult(0));
+    } else if (!gather->isBeforeInBlock(reader)) {
       gather->moveBefore(reader);
+      if (codes)
+        codes->moveBefore(gather);
+    }
     return gather;
   }
 
@@ -168,8 +178,8 @@ private:
   Value after; ///< a gradient that exists where the reader stands; of the loss, that of the last hidden states
   llvm::DenseMap<Value, Value> clones; ///< by the original's result
   llvm::DenseMap<std::pair<Value, Value>, Value> barriers;
-  llvm::DenseMap<Value, dist::AllGatherOp> gathers; ///< the one that clones read, by shard
-  llvm::DenseMap<Value, Value> views;               ///< on such a gather, by the forward part's
+  llvm::DenseMap<Type, dist::AllGatherOp> gathers; ///< the one that clones read, by bucket and type
+  llvm::DenseMap<Value, Value> views;              ///< on such a gather, by the forward part's
 };
 
 struct CloneRecomputed : impl::CloneRecomputedBase<CloneRecomputed> {

@@ -1,5 +1,5 @@
 #include "compiler/Analysis/StepKinds.h"
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Positions.h"
@@ -34,6 +34,10 @@ Split split(Operation *op) {
     result.start = dist::ReduceScatterStartOp::create(builder, loc, pending, scatter.getFull(), scatter.getAxisAttr(),
                                                       /*order=*/IntegerAttr(), scatter.getOnlyLastAttr());
     result.done = dist::ReduceScatterDoneOp::create(builder, loc, scatter.getY().getType(), result.start->getResult(0));
+  } else if (auto maxima = dyn_cast<dist::AllReduceMaxOp>(op)) {
+    result.start = dist::AllReduceMaxStartOp::create(builder, loc, pending, maxima.getX(), maxima.getAxisAttr(),
+                                                     /*order=*/IntegerAttr());
+    result.done = dist::AllReduceMaxDoneOp::create(builder, loc, maxima.getY().getType(), result.start->getResult(0));
   } else {
     auto reduce = cast<dist::AllReduceOp>(op);
     result.start = dist::AllReduceStartOp::create(builder, loc, pending, reduce.getX(), reduce.getAxisAttr(),
@@ -56,11 +60,18 @@ void moveBeforeReader(Operation *op, Operation *position) {
     op->moveBefore(position);
 }
 
-/// The op that reads the own shard of an argument does so through an alias: it moves along.
+/// The op that reads the own shard of an argument does so through an alias, or its codes: what makes these moves along.
 void moveStartBefore(Operation *start, Operation *position) {
   start->moveBefore(position);
-  if (Operation *alias = start->getOperand(0).getDefiningOp(); alias && aliasOf(alias))
-    alias->moveBefore(start);
+  if (Operation *source = start->getOperand(0).getDefiningOp();
+      source && (aliasOf(source) || isa<dist::ShardCodesOp>(source)))
+    source->moveBefore(start);
+}
+
+/// Whether `gather` gathers what a function takes, as it is or as codes.
+bool isOfArgument(dist::AllGatherOp gather) {
+  Value source = resolveAlias(gather.getShard()).source;
+  return isa<BlockArgument>(source) || isa<dist::ShardCodesOp>(source.getDefiningOp());
 }
 
 class Overlapper {
@@ -69,6 +80,8 @@ public:
 
   void run() {
     for (auto reduce : llvm::make_early_inc_range(block.getOps<dist::AllReduceOp>()))
+      split(reduce);
+    for (auto reduce : llvm::make_early_inc_range(block.getOps<dist::AllReduceMaxOp>()))
       split(reduce);
     overlapGathers();
     overlapReductions();
@@ -79,7 +92,7 @@ private:
     SmallVector<Operation *> ofArguments, ofValues;
     for (auto gather : block.getOps<dist::AllGatherOp>())
       if (firstUser(gather))
-        (isa<BlockArgument>(resolveAlias(gather.getShard()).source) ? ofArguments : ofValues).push_back(gather);
+        (isOfArgument(gather) ? ofArguments : ofValues).push_back(gather);
     llvm::stable_sort(ofArguments,
                       [](Operation *a, Operation *b) { return firstUser(a)->isBeforeInBlock(firstUser(b)); });
     SmallVector<Split> gathers;

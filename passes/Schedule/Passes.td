@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 def UpdateInBackward : Pass<"ztc-update-in-backward", "mlir::ModuleOp"> {
   let summary = "@microstep is the whole step: it updates each bucket.";
   let description = [{
-    In a module with `graph.update_in_backward`, whose buckets are reduced, the ops of `@update` stand behind those of `@microstep`, and there is no
+    In a module with `graph.update_in_backward`, whose buckets are reduced, the ops of `@update` stand after those of `@microstep`, and there is no
     `@update`: the gradient that an update reads is what the reduction gives, and is no longer returned; states and masters are
     arguments and results of `@microstep`. Other modules stay as they are.
 
@@ -57,14 +57,24 @@ def PlaceUpdates : Pass<"ztc-place-updates", "mlir::ModuleOp"> {
   let summary = "A bucket's update in @microstep stands as early as it may: no gradient waits for another.";
   let description = [{
     Where updates are in the backward, what is made of a bucket's reduced gradient (its norm, the new parameters and states, at stages 1 and 2 the start of
-    the gather of the parameters) stands right behind the reduction and the last op that reads the bucket's old parameters, and a
-    gather of new parameters is done at the function's end. What needs several buckets, the norm of all gradients, stands behind the last of them.
+    the gather of the parameters) stands right after the reduction and the last op that reads the bucket's old parameters, and a
+    gather of new parameters is done at the function's end. What needs several buckets, the norm of all gradients, stands after the last of them.
   }];
 }
 
 def OrderCollectives : Pass<"ztc-order-collectives", "mlir::ModuleOp"> {
   let summary = "Numbers the starts of collectives in the order of the text: the one order in which all ranks launch them.";
   let description = [{ Function by function, from 0 on. The order is that of the program on every rank, whatever communicators there are. }];
+  let dependentDialects = ["::ztc::dist::DistDialect"];
+}
+
+def AssignMatrices : Pass<"ztc-assign-matrices", "mlir::ModuleOp"> {
+  let summary = "What is computed of one rank's matrix is executed by that rank alone.";
+  let description = [{
+    Afterwards every op that reads what a `dist.own_matrix` gives, or what is made of that, up to the `dist.pack`, carries the parameter's name as
+    `dist.owned_parameter`: the steps that it becomes are left out by all ranks but the matrix' owner, who fill its place with zeros. An op that is made of two
+    matrices is an error: these may be of two ranks.
+  }];
   let dependentDialects = ["::ztc::dist::DistDialect"];
 }
 #endif

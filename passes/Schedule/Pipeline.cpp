@@ -8,4 +8,5 @@ void ztc::populateSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOption
   pm.addPass(createOverlapCollectives(overlap));
   pm.addPass(createPlaceUpdates());
   pm.addPass(createOrderCollectives());
+  pm.addPass(createAssignMatrices());
 }

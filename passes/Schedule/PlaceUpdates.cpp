@@ -83,7 +83,7 @@ private:
     return last;
   }
 
-  /// Moves `op` behind `position`, and before it what it needs and stands later; returns the op to go on behind.
+  /// Moves `op` after `position`, and before it what it needs and stands later; returns the op to go on after.
   Operation *moveBehind(Operation *op, Operation *position) {
     if (!placed.insert(op).second)
       return position;

@@ -1,4 +1,5 @@
 #include "passes/Sharding/BucketLayout.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Dialect/Graph/Roles.h"
@@ -22,9 +23,12 @@ struct BucketKey {
   llvm::StringRef format; ///< of weights in fewer bits, else empty
   bool kept;              ///< in f32 where the module's policy stores parameters in a narrower type
   bool wide;              ///< states in f32 where the module stores others in blocks of 8-bit codes
+  bool codes;             ///< products in fp8 alone read it: ranks may gather its codes
+  bool matrices;          ///< what Muon updates: it has other states, and is gathered for its update
   bool operator<(const BucketKey &other) const {
-    return std::tie(section, layer, frozen, format, kept, wide) <
-           std::tie(other.section, other.layer, other.frozen, other.format, other.kept, other.wide);
+    return std::tie(section, layer, frozen, format, kept, wide, codes, matrices) <
+           std::tie(other.section, other.layer, other.frozen, other.format, other.kept, other.wide, other.codes,
+                    other.matrices);
   }
 };
 
@@ -53,6 +57,12 @@ unsigned matrixRank(StringRef name) {
   return base + std::size(order);
 }
 
+bool isReadByFp8ProductsAlone(BlockArgument argument) {
+  return !argument.use_empty() && llvm::all_of(argument.getUsers(), [](Operation *user) {
+    return isa<graph::MatmulOp>(user) && user->hasAttr(graph::kFp8);
+  });
+}
+
 std::string bucketName(const BucketKey &key) {
   std::string name;
   switch (key.section) {
@@ -73,8 +83,12 @@ std::string bucketName(const BucketKey &key) {
     name += "_frozen";
   if (!key.format.empty())
     return name + "_" + key.format.str();
+  if (key.matrices)
+    name += "_muon";
   if (key.wide)
     name += "_f32_states";
+  if (key.codes)
+    name += "_fp8";
   return key.kept ? name + "_f32" : name;
 }
 
@@ -124,6 +138,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     parameter.decayed = !function.getArgAttr(index, graph::kNoDecay);
     if (auto rate = function.getArgAttrOfType<FloatAttr>(index, graph::kRate))
       parameter.rate = rate.getValueAsDouble();
+    if (auto factor = function.getArgAttrOfType<FloatAttr>(index, graph::kChangeFactor))
+      parameter.changeFactor = factor.getValueAsDouble();
     if (!layout.byName.try_emplace(parameter.name.getValue(), layout.parameters.size()).second)
       return function.emitOpError("two parameters are called ") << parameter.name, failure();
     auto number = function.getArgAttrOfType<IntegerAttr>(index, graph::kLayer);
@@ -134,8 +150,9 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     const StringRef format = isBytes && stored ? graph::stringifyWeightFormat(stored.getValue()) : StringRef();
     const bool kept = mixed && !isBytes && !graph::isNarrow(parameter.type);
     const bool wide = inBlocks && parameter.trainable && !function.getArgAttr(index, graph::kBlockStates);
-    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept, wide}].push_back(
-        layout.parameters.size());
+    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept, wide,
+             isReadByFp8ProductsAlone(function.getArgument(index)), parameter.changeFactor.has_value()}]
+        .push_back(layout.parameters.size());
     layout.parameters.push_back(parameter);
   }
   for (auto &[key, indices] : members) {
@@ -143,6 +160,7 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     bucket.name = bucketName(key);
     bucket.elementType = layout.parameters[indices.front()].type.getElementType();
     bucket.trainable = !key.frozen;
+    bucket.isOfMatrices = key.matrices;
     bucket.layer = key.layer;
     bucket.parameters = indices;
     bucket.quantum = inBlocks && bucket.trainable && !key.wide ? kStateBlock : 0;

@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ struct PlacedParameter {
   mlir::ArrayAttr tied;
   mlir::DictionaryAttr source;
   bool decayed = false, trainable = false;
-  double rate = 1; ///< what the learning rate is multiplied by
+  double rate = 1;                    ///< what the learning rate is multiplied by
+  std::optional<double> changeFactor; ///< of what Muon updates: graph::kChangeFactor
   unsigned bucket = 0;
   int64_t offset = 0;
 };
@@ -23,6 +25,7 @@ struct BucketPlan {
   std::string name;
   mlir::Type elementType; ///< of every parameter in it
   bool trainable = false;
+  bool isOfMatrices = false; ///< whether Muon updates it
   int64_t elements = 0, decayed = 0;
   int64_t quantum = 0;              ///< parameters and shards begin at multiples of it; 0: of 16, of 64
   int64_t layer = -1;               ///< the transformer block, -1 where it is none's

@@ -250,9 +250,14 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   BucketTypes gradientType = module->hasAttr(dist::kZero) ? stored : computed;
   SmallVector<BucketRole> stateRoles;
   SmallVector<BucketTypes> stateTypes;
-  for (const graph::OptimizerState &state : graph::optimizerOf(module).states) {
+  const SmallVector<graph::OptimizerState> allStates = graph::statesOf(module);
+  for (const graph::OptimizerState &state : allStates) {
     stateRoles.push_back({graph::Role::StateBucket, graph::ResultKind::State, state.name});
-    stateTypes.push_back(keptTypes(function, state.name, computed));
+    BucketTypes types = computed;
+    for (auto [index, bucket] : llvm::enumerate(layout.buckets))
+      if (!graph::optimizerOf(module, bucket.isOfMatrices).state(state.name))
+        types[index] = Type();
+    stateTypes.push_back(keptTypes(function, state.name, types));
   }
   const BucketTypes masterTypes = keptTypes(function, "master", BucketTypes(layout.buckets.size()));
   Block &body = function.getBody().front();
@@ -267,7 +272,7 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   for (auto [role, types] : llvm::zip_equal(stateRoles, stateTypes))
     states.push_back(addBucketArguments(function, role, types));
   BucketValues masters = addBucketArguments(function, kMasterRole, masterTypes);
-  SmallVector<UpdateEntry> entries;
+  std::vector<UpdateEntry> entries;
   SmallVector<unsigned> indices;
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (!bucket.trainable)
@@ -281,8 +286,13 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
       entry.rates.ends.push_back(parameter.offset + parameter.type.getNumElements());
       entry.rates.factors.push_back(parameter.rate);
     }
+    for (unsigned member : bucket.parameters)
+      if (const PlacedParameter &parameter = layout.parameters[member]; parameter.changeFactor)
+        entry.matrices.push_back({parameter.name.str(), parameter.offset,
+                                  SmallVector<int64_t>(parameter.type.getShape()), *parameter.changeFactor});
     for (const BucketValues &values : states)
-      entry.states.push_back(values[index]);
+      if (values[index])
+        entry.states.push_back(values[index]);
     indices.push_back(index);
   }
   builder.setInsertionPointToEnd(&body);
@@ -302,8 +312,14 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
     attributes.push_back(builder.getDictionaryAttr(graph::namedResult(builder.getContext(), kind)));
   };
   addResults(kParameterRole, [](const UpdatedEntry &entry) { return entry.parameter; });
-  for (auto [number, role] : llvm::enumerate(stateRoles))
-    addResults(role, [number = number](const UpdatedEntry &entry) { return entry.states[number]; });
+  // An entry's states are in the order of the roles that it has.
+  SmallVector<unsigned> next(values.entries.size());
+  for (auto [role, held] : llvm::zip_equal(stateRoles, states))
+    for (auto [entry, index, number] : llvm::zip_equal(values.entries, indices, next))
+      if (held[index]) {
+        results.push_back(entry.states[number++]);
+        attributes.push_back(attributesOf(graph::namedResult(builder.getContext(), role.result), role.state, index));
+      }
   addResults(kMasterRole, [](const UpdatedEntry &entry) { return entry.master; });
   addScalar(values.gradientNorm, graph::ResultKind::GradientNorm);
   addScalar(values.finite, graph::ResultKind::Finite);

@@ -21,7 +21,7 @@ namespace ztc {
 namespace {
 
 /// Moves `op` right after the last of its operands.
-void hoist(Operation *op) {
+void moveToOperands(Operation *op) {
   Operation *last = nullptr;
   for (Value operand : op->getOperands())
     if (Operation *definition = operand.getDefiningOp(); definition && (!last || last->isBeforeInBlock(definition)))
@@ -43,12 +43,12 @@ void hoistPack(dist::PackOp pack) {
     auto slot = part.getDefiningOp<dist::ViewOp>();
     bool movesSlot = slot && !sums.empty() && isa<BlockArgument>(slot.getBucket());
     if (movesSlot)
-      hoist(slot);
-    llvm::for_each(llvm::reverse(sums), hoist);
+      moveToOperands(slot);
+    llvm::for_each(llvm::reverse(sums), moveToOperands);
     if (movesSlot)
       slot->moveBefore(sums.back());
   }
-  hoist(pack);
+  moveToOperands(pack);
 }
 
 /// The own shard of each local gradient becomes that of the sum over ranks.
@@ -60,7 +60,7 @@ void reduceGradients(func::FuncOp function, bool onlyLast) {
   for (dist::OwnShardOp own : owns) {
     hoistPack(cast<dist::PackOp>(localGradientOf(own.getFull())));
     Operation *local = own.getFull().getDefiningOp();
-    hoist(local);
+    moveToOperands(local);
     OpBuilder builder(own.getContext());
     builder.setInsertionPointAfter(local);
     Value sum = dist::ReduceScatterOp::create(builder, own.getLoc(), own.getShard().getType(), own.getFull(),
@@ -72,7 +72,7 @@ void reduceGradients(func::FuncOp function, bool onlyLast) {
       if (!isa<graph::CastOp, graph::AccumulateOp>(readers[i]))
         continue;
       readers.append(readers[i]->user_begin(), readers[i]->user_end());
-      hoist(readers[i]);
+      moveToOperands(readers[i]);
     }
   }
 }
@@ -103,6 +103,55 @@ void reduceNorm(func::FuncOp function) {
     else
       break;
   reduceSum(sum);
+}
+
+/// The parameter of a bucket that begins at `offset`.
+StringAttr parameterAt(dist::BucketOp bucket, int64_t offset) {
+  for (Attribute entry : bucket.getParameters())
+    if (dist::BucketParameter parameter = dist::readBucketParameter(entry); parameter.offset == offset)
+      return parameter.name;
+  return {};
+}
+
+/// Each direction of Muon is made orthogonal by one rank, and what the ranks have is added: one term of each sum is not
+/// zero, so it is exact.
+void ownMatrices(func::FuncOp function) {
+  auto module = function->getParentOfType<ModuleOp>();
+  for (auto pack : llvm::make_early_inc_range(function.getBody().front().getOps<dist::PackOp>())) {
+    FlatSymbolRefAttr name = dist::bucketOf(pack.getBucket().getType());
+    auto bucket = name ? module.lookupSymbol<dist::BucketOp>(name.getAttr()) : dist::BucketOp();
+    if (!bucket)
+      continue;
+    for (auto [part, offset] : llvm::zip_equal(pack.getParts(), pack.getOffsets())) {
+      auto orthogonal = part.getDefiningOp<graph::OrthogonalizeOp>();
+      StringAttr parameter = orthogonal ? parameterAt(bucket, offset) : StringAttr();
+      if (!parameter)
+        continue;
+      OpBuilder builder(orthogonal);
+      Value own = dist::OwnMatrixOp::create(builder, orthogonal.getLoc(), orthogonal.getType(), orthogonal.getX(),
+                                            parameter, name);
+      orthogonal.getXMutable().assign(own);
+    }
+    OpBuilder builder(pack.getContext());
+    builder.setInsertionPointAfter(pack);
+    Type full = pack.getBucket().getType();
+    Value sum = dist::ReduceScatterOp::create(builder, pack.getLoc(),
+                                              dist::shardType(name.getValue(), getElementTypeOrSelf(full)),
+                                              pack.getBucket(), dist::kDataAxis, /*only_last=*/false);
+    Value whole; // at stage 0 whole buckets are updated
+    for (OpOperand &use : llvm::make_early_inc_range(pack.getBucket().getUses())) {
+      if (use.getOwner() == sum.getDefiningOp())
+        continue;
+      if (auto own = dyn_cast<dist::OwnShardOp>(use.getOwner())) {
+        own.getShard().replaceAllUsesWith(sum);
+        own.erase();
+        continue;
+      }
+      if (!whole)
+        whole = dist::AllGatherOp::create(builder, pack.getLoc(), full, sum, dist::kDataAxis);
+      use.set(whole);
+    }
+  }
 }
 
 /// A copy of the aliases that lead from a gather to `value`, standing on the gather `to`.
@@ -169,6 +218,7 @@ struct InsertCollectives : impl::InsertCollectivesBase<InsertCollectives> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (graph::isEntry(function, graph::Entry::Update)) {
         reduceNorm(function);
+        ownMatrices(function);
         continue;
       }
       reduceGradients(function, dist::reducesOnlyLast(stage.getInt(), getOperation()));

@@ -96,6 +96,7 @@ private:
   void gatherParameters();
   LogicalResult partitionGradients();
   LogicalResult partitionUpdate();
+  LogicalResult partitionDirection(graph::MomentumDirectionOp op);
 
   func::FuncOp function;
   unsigned stage;
@@ -169,17 +170,45 @@ LogicalResult StatePartitioner::partitionGradients() {
   return success();
 }
 
+/// A direction is made of what the momentum is, and needed as a whole: that is how matrices lie in it.
+LogicalResult StatePartitioner::partitionDirection(graph::MomentumDirectionOp op) {
+  OpOperand &gradient = op.getGradientMutable();
+  if (!dist::isShard(gradient.get().getType()))
+    return op.emitOpError("reads no gradient bucket: ") << gradient.get().getType();
+  builder.setInsertionPoint(op);
+  if (stage == 0) {
+    gradient.assign(allGather(builder, op.getLoc(), gradient.get()));
+    return success();
+  }
+  op.getNewMomentum().setType(op.getMomentum().getType());
+  Value direction = op.getDirection();
+  direction.setType(asShard(direction.getType()));
+  builder.setInsertionPointAfter(op);
+  Value full = allGather(builder, op.getLoc(), direction);
+  direction.replaceAllUsesExcept(full, full.getDefiningOp());
+  return success();
+}
+
 /// The norm reads own shards of gradients; the optimizer works on what its states are.
 LogicalResult StatePartitioner::partitionUpdate() {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    if (auto direction = dyn_cast<graph::MomentumDirectionOp>(op))
+      if (failed(partitionDirection(direction)))
+        return failure();
     auto update = dyn_cast<OptimizerOpInterface>(op);
     if (!update)
       continue;
     OpOperand &gradient = update.getGradientMutable(), &parameter = update.getParameterMutable();
-    if (!dist::isShard(gradient.get().getType()))
+    // What matrices' directions were made into is whole.
+    const bool isWhole = gradient.get().getDefiningOp<dist::PackOp>() != nullptr;
+    if (!isWhole && !dist::isShard(gradient.get().getType()))
       return op.emitOpError("reads no gradient bucket: ") << gradient.get().getType();
     Location loc = op.getLoc();
     builder.setInsertionPoint(&op);
+    if (isWhole && stage == 0)
+      continue;
+    if (isWhole)
+      gradient.assign(ownShard(builder, gradient.get()));
     if (stage == 0) {
       gradient.assign(allGather(builder, loc, gradient.get()));
       continue;

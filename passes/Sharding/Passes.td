@@ -36,7 +36,7 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
 
     One bucket per transformer block; embedding, untied head and the rest on their own; trainable and frozen apart. Inside: parameters
     with weight decay (without `graph.no_decay`) first; q, k, v and gate, up adjacent. A bucket holds one type: what a policy keeps in f32
-    beside narrow parameters lies in buckets of its own (`@block3_f32`). Gradient buckets of `@microstep` have the type that ops compute in,
+    beside narrow parameters lies in buckets of its own (`@block3_f32`), and so do weights that products in fp8 alone read (`@block3_fp8`). Gradient buckets of `@microstep` have the type that ops compute in,
     those of `@update` that of the parameters.
 
     In a module with a mesh (`dist.zero`) the buckets are `tensor<?xf32, #dist.full<@head>>`: whole ones, at every stage and for one rank too.
@@ -108,11 +108,40 @@ def InsertCollectives : Pass<"ztc-insert-collectives", "mlir::ModuleOp"> {
     Afterwards a step is right on any number of ranks:
     - the own shard of each local gradient is a reduce_scatter (`only_last` at stages 0 and 1), right after the gradient's last part;
     - the sum of squares that gives the norm goes through one all_reduce;
+    - a direction that Muon makes orthogonal is that of one rank (own_matrix), and the bucket of all of them is reduce_scattered (and gathered again
+      at stage 0);
     - at stage 3 a bucket is gathered right before each run of its uses, and what reads it in another run reads another gather
       (RationaleDist.md, "Gathers at stage 3"). A remark says how often each bucket is gathered.
 
     CSE may run after this pass: collectives are not pure, so it does not merge the gathers of a bucket.
   }];
   let dependentDialects = ["::ztc::dist::DistDialect"];
+}
+
+def GatherCodes : Pass<"ztc-gather-codes", "mlir::ModuleOp"> {
+  let summary = "Weights that products in fp8 alone read are gathered as codes of 8 bits.";
+  let description = [{
+    Afterwards `@microstep` gathers no bucket in 16 bits whose readers all make e4m3 codes of it: each rank makes the codes of its shard, with the scales that whole
+    weights would give, and these are gathered. The absolute maxima that the scales are made of are found in the shards, those of all buckets at the
+    function's start, and one all_reduce_max gives the largest of all ranks. What products read are views of the gathered codes; what they read transposed,
+    `graph.transpose_codes` in front of them. Codes and scales have the bits of those that are made of gathered numbers.
+
+        %f = dist.all_gather %s axis "data" : tensor<?xbf16, #dist.shard<@block0_fp8>> -> tensor<?xbf16, #dist.full<@block0_fp8>>
+        %w = dist.view %f[0] : tensor<?xbf16, #dist.full<@block0_fp8>> -> tensor<32x16xbf16>
+        %m = graph.row_amax %w : tensor<32x16xbf16> -> tensor<32x1xbf16>
+        %t, %q = graph.quantize_fp8 %w amax %m : tensor<32x1xbf16> {by_rows, weight} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
+
+    becomes
+
+        %own = dist.shard_amax %s ranges [0, 0, 512] : tensor<?xbf16, #dist.shard<@block0_fp8>> -> tensor<1xf32>
+        %m = dist.all_reduce_max %own axis "data" : tensor<1xf32>
+        ...
+        %c, %t = dist.shard_codes %s amax %m[0] ranges [0, 512] : tensor<?xbf16, #dist.shard<@block0_fp8>>, tensor<1xf32> -> tensor<?xf8E4M3FN, #dist.shard<@block0_fp8>>, tensor<2xf32>
+        %f = dist.all_gather %c axis "data" : tensor<?xf8E4M3FN, #dist.shard<@block0_fp8>> -> tensor<?xf8E4M3FN, #dist.full<@block0_fp8>>
+        %q = dist.view %f[0] : tensor<?xf8E4M3FN, #dist.full<@block0_fp8>> -> tensor<32x16xf8E4M3FN>
+
+    A bucket whose weights are multiplied together here and apart there, which then have several scales, stays as it is, with a remark.
+  }];
+  let dependentDialects = ["::ztc::dist::DistDialect", "::ztc::graph::GraphDialect"];
 }
 #endif

@@ -1,16 +1,19 @@
+#include "passes/Precision/Passes.h"
 #include "passes/Sharding/Passes.h"
 
 void ztc::populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
-  if (!options.zero) {
+  const auto mergeProducts = [&] {
     pm.addPass(createFormBuckets());
     pm.addPass(createMergeProducts());
-    return;
-  }
+    pm.addPass(createQuantizeProducts());
+  };
+  if (!options.zero)
+    return mergeProducts();
   ChooseStageOptions stage;
   stage.zero = *options.zero;
   pm.addPass(createChooseStage(stage));
-  pm.addPass(createFormBuckets());
-  pm.addPass(createMergeProducts());
+  mergeProducts();
   pm.addPass(createPartitionStates());
   pm.addPass(createInsertCollectives());
+  pm.addPass(createGatherCodes());
 }

@@ -1,5 +1,6 @@
 #include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -161,7 +162,7 @@ private:
       return expectPlace(op, to, from, 0);
     if (isa<dist::ReduceScatterStartOp>(op))
       return expectPlace(op, to, from, 0, /*ownShard=*/true);
-    if (isa<dist::AllReduceStartOp>(op))
+    if (isa<dist::AllReduceStartOp, dist::AllReduceMaxStartOp>(op))
       return expectPlace(op, to, from, 0);
     plan_ir::PlaceAttr shard = placeOf(from), full = placeOf(to);
     auto slot = symbols.lookup<plan_ir::SlotOp>(full.getSlot().getAttr());

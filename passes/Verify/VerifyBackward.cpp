@@ -1,6 +1,7 @@
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/Rates.h"
 #include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
 
@@ -18,13 +19,15 @@ namespace {
 struct Trainable {
   StringRef name;
   Type type;
+  bool isMatrix; ///< whether Muon updates it
 };
 
 SmallVector<Trainable> trainableParameters(func::FuncOp function) {
   SmallVector<Trainable> result;
   for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter))
     if (!graph::isFrozen(function, index))
-      result.push_back({graph::argString(function, index, graph::kName), function.getArgumentTypes()[index]});
+      result.push_back({graph::argString(function, index, graph::kName), function.getArgumentTypes()[index],
+                        bool(function.getArgAttr(index, graph::kChangeFactor))});
   return result;
 }
 
@@ -66,6 +69,10 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     return !graph::argumentsWithRole(function, graph::Role::DocumentStarts).empty();
   }
 
+  static bool isWeighted(func::FuncOp function) {
+    return !graph::argumentsWithRole(function, graph::Role::LossWeights).empty();
+  }
+
   /// How many positions its second argument holds.
   static int64_t positionsOf(func::FuncOp function) {
     auto position = dyn_cast<RankedTensorType>(function.getArgumentTypes()[1]);
@@ -81,15 +88,21 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
       roles.push_back("first_token");
     if (isPacked(function))
       roles.push_back("document_starts");
+    if (isWeighted(function))
+      roles.push_back("loss_weights");
     roles.push_back("parameter...");
     return failure(failed(checkRoles(function, "B2", roles)) || failed(checkResults(function, "B2", results)));
   }
 
   LogicalResult verifyUpdate(func::FuncOp function, ArrayRef<Trainable> trainable) {
-    const auto &states = graph::optimizerOf(getOperation()).states;
+    const SmallVector<graph::OptimizerState> states = graph::statesOf(getOperation());
     SmallVector<StringRef> kinds{"parameter", "gradient"};
     for (const graph::OptimizerState &state : states)
       kinds.push_back(state.name);
+    auto has = [&](const Trainable &parameter, StringRef kind) {
+      return kind == "parameter" || kind == "gradient" ||
+             graph::optimizerOf(getOperation(), parameter.isMatrix).state(kind);
+    };
     std::vector<std::string> repeated;
     for (StringRef kind : kinds)
       repeated.push_back(kind.str() + "...");
@@ -101,6 +114,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     unsigned index = 1;
     for (StringRef kind : kinds)
       for (const Trainable &parameter : trainable) {
+        if (!has(parameter, kind))
+          continue;
         if (index >= function.getNumArguments() || graph::argumentKind(function, index) != kind ||
             graph::argString(function, index, graph::kName) != parameter.name ||
             function.getArgumentTypes()[index] != parameter.type)
@@ -121,6 +136,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     SmallVector<StringRef> roles{"tokens", "targets"};
     if (isPacked(function))
       roles.push_back("document_starts");
+    if (isWeighted(function))
+      roles.push_back("loss_weights");
     roles.push_back("parameter...");
     if (failed(checkRoles(function, "B4", roles)))
       return failure();

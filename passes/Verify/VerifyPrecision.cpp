@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Policy.h"
 #include "passes/Verify/Passes.h"
@@ -182,7 +183,8 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       const bool isWithout = parameter.isBF16() && graph::argumentsWithRole(function, graph::Role::Master).empty();
       if (typeOf("master") != master && !isWithout)
         return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
-      for (const graph::OptimizerState &state : graph::optimizerOf(getOperation()).states) {
+      const bool isMatrix = bool(function.getArgAttr(index, graph::kChangeFactor));
+      for (const graph::OptimizerState &state : graph::optimizerOf(getOperation(), isMatrix).states) {
         Type type = typeOf(state.name);
         if (auto block = dyn_cast_or_null<graph::Block8Type>(type)) {
           if (!function.getArgAttr(index, graph::kBlockStates) || block.getIsSigned() != state.isSigned)

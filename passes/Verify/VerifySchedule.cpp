@@ -1,5 +1,6 @@
 #include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Verify/Passes.h"
 
@@ -54,10 +55,12 @@ Operation *lastReader(Operation *op) {
   return last;
 }
 
-/// The start of a gather that needs storage of its own: what it gathers lies elsewhere, as a shard.
+/// The start of a gather that needs storage of its own: what it gathers lies elsewhere, as a shard, or is made for it.
 dist::AllGatherStartOp gatherOfShard(Operation &op) {
   auto start = dyn_cast<dist::AllGatherStartOp>(op);
-  return start && isa<BlockArgument>(start.getShard()) ? start : dist::AllGatherStartOp();
+  if (start && !isa<BlockArgument>(start.getShard()) && !start.getShard().getDefiningOp<dist::ShardCodesOp>())
+    return {};
+  return start;
 }
 
 /// (O4)
@@ -102,13 +105,13 @@ LogicalResult checkGathered(func::FuncOp function, int64_t prefetch, const Bucke
 
 /// (O6)
 LogicalResult checkGathersAgain(func::FuncOp function) {
-  llvm::DenseMap<Value, Operation *> latest; // by shard: the done of the gather that was awaited last
+  llvm::DenseMap<Type, Operation *> latest; // by bucket: the done of the gather that was awaited last
   for (Operation &op : function.getBody().front()) {
     auto done = dyn_cast<dist::AllGatherDoneOp>(op);
     auto start = done ? done.getPending().getDefiningOp<dist::AllGatherStartOp>() : dist::AllGatherStartOp();
-    if (!start || !isa<BlockArgument>(start.getShard()))
+    if (!start || !gatherOfShard(*start))
       continue;
-    Operation *&before = latest[start.getShard()];
+    Operation *&before = latest[done.getY().getType()];
     if (before && done->isBeforeInBlock(lastReader(before)))
       return before->emitOpError("O6: is read after the next gather of ") << dist::bucketOf(start.getShard().getType());
     before = done;

@@ -442,8 +442,7 @@ static Status loadOwn(const StateContext &context, const std::string &path) {
   for (const SavedKind &kind : savedKinds(context.plan)) {
     ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(path, kind.stem));
     for (const plan::Parameter &parameter : context.plan.parameters()) {
-      if (kind.kind == StateKind::Model ? isOfAdapter(context.plan, parameter) != trainsAdapter(context.plan)
-                                        : !parameter.trainable())
+      if (!isSaved(context.plan, parameter, kind.kind))
         continue;
       const std::optional<SafetensorsCollection::Found> found = files.find(parameter);
       if (!found)

@@ -78,6 +78,25 @@ static StatusOr<std::vector<Changed>> changedTensors(const plan::Plan &plan) {
     ofStacks.insert(name);
     found.push_back({parameter.name(), &parameter});
   }
+  for (const plan::Parameter &factor : plan.parameters()) { // stacks that are one tensor
+    constexpr std::string_view kFirst = ".lora_A.weight";
+    if (!isOfAdapter(plan, factor) || !factor.name().ends_with(kFirst))
+      continue;
+    const std::string own =
+        factor.name().substr(kAdapterPrefix.size(), factor.name().size() - kAdapterPrefix.size() - kFirst.size());
+    for (const plan::Parameter &parameter : plan.parameters()) {
+      if (isOfAdapter(plan, parameter) || parameter.shape_size() != 3)
+        continue;
+      const auto isOwn = [&](const std::string &stack) {
+        const std::string module = config.stackName(stack);
+        return config.targetsParameter(stack) && (own == module || own.ends_with("." + module));
+      };
+      if (std::ranges::any_of(stacksOfTensor(parameter.name()), isOwn)) {
+        ofStacks.insert(factor.name());
+        found.push_back({parameter.name(), &parameter});
+      }
+    }
+  }
   for (const plan::Parameter &parameter : plan.parameters()) {
     const std::string &name = parameter.name();
     if (ofStacks.contains(name))
@@ -131,6 +150,7 @@ Status MergedModel::collect(const plan::Plan &plan, const WeightOptions &weights
     if (!isOfAdapter(plan, parameter))
       model_[parameter.name()] = &parameter;
   ZTC_ASSIGN_OR_RETURN(AdapterChanges changes, AdapterChanges::open(weights.adapter));
+  changes.setModel(plan.model().hf_config());
   ZTC_ASSIGN_OR_RETURN(const std::vector<Changed> changed, changedTensors(plan));
   for (const Changed &tensor : changed) {
     const auto &shape = checkpointShape(*tensor.shape);

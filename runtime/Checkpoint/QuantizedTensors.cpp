@@ -45,7 +45,7 @@ private:
       return failedPrecondition(fmt::format("'{}': '{}' {}", found->file->path(), tensor, what));
     };
     if (!state.is_object())
-      return refuse("is no JSON object");
+      return refuse("is not a JSON object");
     const auto integer = [&](const char *key) {
       const auto at = state.find(key);
       return at != state.end() && at->is_number_integer() ? at->get<int64_t>() : int64_t(-1);

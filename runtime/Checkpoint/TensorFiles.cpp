@@ -31,14 +31,12 @@ uint32_t slotOf(const plan::Bucket &bucket, const StateKind &kind) {
 
 std::vector<SavedKind> savedKinds(const plan::Plan &plan) {
   std::vector<SavedKind> kinds{{StateKind::Model, trainsAdapter(plan) ? kAdapterStem : "model"}};
-  // All trainable buckets have the same states.
-  for (const plan::Bucket &bucket : plan.buckets()) {
-    if (!bucket.trainable())
-      continue;
+  // Buckets that follow one rule have the same states.
+  for (const plan::Bucket &bucket : plan.buckets())
     for (const plan::Bucket::State &state : bucket.states())
-      kinds.push_back({{StateKind::Optimizer, state.name()}, state.name()});
-    break;
-  }
+      if (bucket.trainable() &&
+          std::ranges::none_of(kinds, [&](const SavedKind &kind) { return kind.stem == state.name(); }))
+        kinds.push_back({{StateKind::Optimizer, state.name()}, state.name()});
   return kinds;
 }
 
@@ -105,12 +103,21 @@ static PlannedFile layOut(const std::vector<const plan::Parameter *> &parameters
   return file;
 }
 
+bool isSaved(const plan::Plan &plan, const plan::Parameter &parameter, const StateKind &kind) {
+  if (kind == StateKind::Model)
+    return isOfAdapter(plan, parameter) == trainsAdapter(plan);
+  if (!parameter.trainable())
+    return false;
+  return kind.what != StateKind::Optimizer ||
+         slotOf(plan.buckets(static_cast<int>(parameter.bucket())), kind) != kAbsent;
+}
+
 FileSet planFiles(const plan::Plan &plan, const StateKind &kind, const std::string &stem, const TypeOfTensor &typeOf,
                   uint64_t largestFileBytes, bool plainName) {
   std::vector<const plan::Parameter *> sorted;
   // The frozen model beside an adapter stays where it is.
   for (const plan::Parameter &parameter : plan.parameters())
-    if (kind == StateKind::Model ? isOfAdapter(plan, parameter) == trainsAdapter(plan) : parameter.trainable())
+    if (isSaved(plan, parameter, kind))
       sorted.push_back(&parameter);
   std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) { return a->name() < b->name(); });
 

@@ -31,6 +31,9 @@ struct SavedKind {
 };
 std::vector<SavedKind> savedKinds(const plan::Plan &plan);
 
+/// Whether a checkpoint holds this kind of the parameter: optimizers keep other states of some than of others.
+bool isSaved(const plan::Plan &plan, const plan::Parameter &parameter, const StateKind &kind);
+
 /// The slot of a bucket that holds this kind; kAbsent: it has none.
 uint32_t slotOf(const plan::Bucket &bucket, const StateKind &kind);
 

@@ -105,7 +105,7 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
   // These came later than the rest: a state without them is of an older program.
   if (const auto norm = json.find("gradient_norm"); norm != json.end()) {
     if (!norm->is_number() || !std::isfinite(norm->get<float>()))
-      return dataLoss(fmt::format("'{}' is not a valid trainer state: 'gradient_norm' is no number", path));
+      return dataLoss(fmt::format("'{}' is not a valid trainer state: 'gradient_norm' is not a number", path));
     state.gradientNorm = norm->get<float>();
   }
   if (const auto norms = json.find("gradient_norms"); norms != json.end() && norms->is_array()) {

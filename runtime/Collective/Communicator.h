@@ -62,6 +62,8 @@ public:
   virtual Status registerMemory(std::byte *base, uint64_t bytes) { return Status::ok(); }
   /// Before that memory is released.
   virtual void forgetMemory() {}
+  /// Multiprocessors of the GPU that its kernels occupy at most while a collective is under way; 0: none.
+  virtual uint32_t multiprocessors() const { return 0; }
 
   /// full := the shards of all ranks in rank order. In place where `shard` is this rank's shard of `full`.
   virtual Status allGather(const void *shard, void *full, uint64_t shardElements, plan::DataType type,
@@ -78,6 +80,11 @@ public:
   /// values[0..count) := their sums over ranks in rank order, in f32. `scratch` has room for world * count floats.
   virtual Status allReduce(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
                            const CollectiveCall &call) = 0;
+
+  /// values[0..count) := their maxima over ranks, of numbers that are not negative; NaN where one is. `scratch` as that
+  /// of allReduce.
+  virtual Status allReduceMax(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
+                              const CollectiveCall &call) = 0;
 
   /// Returns when every rank has called it.
   virtual Status barrier(const CollectiveCall &call) = 0;

@@ -7,7 +7,7 @@
 namespace ztc {
 
 static const char *kindName(CollectiveKind kind) {
-  constexpr std::array kNames = {"all_gather", "reduce_scatter", "all_reduce", "barrier"};
+  constexpr std::array kNames = {"all_gather", "reduce_scatter", "all_reduce", "barrier", "all_reduce"};
   const auto index = static_cast<size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown collective"; // headers come from other processes
 }
@@ -29,6 +29,8 @@ std::string CallHeader::text() const {
                        scratchBytes);
   case CollectiveKind::AllReduce:
     return fmt::format("{} of {} numbers", name(), elements);
+  case CollectiveKind::AllReduceMax:
+    return fmt::format("{} of the maxima of {} numbers", name(), elements);
   case CollectiveKind::Barrier:
     break;
   }
@@ -117,6 +119,33 @@ Status HostCommunicator::allReduce(float *values, uint64_t count, void *scratch,
   if (scratchBytes < needed)
     return end(header, invalidArgument(fmt::format("{} bytes of scratch, {} needed", scratchBytes, needed)));
   return end(header, doAllReduce(header, values, static_cast<float *>(scratch)));
+}
+
+/// What all ranks have is gathered; of numbers that are not negative the bits order as the numbers do, NaN after all
+/// others.
+Status HostCommunicator::allReduceMax(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
+                                      const CollectiveCall &call) {
+  ZTC_ASSIGN_OR_RETURN(const CallHeader header, begin(CollectiveKind::AllReduceMax, count, plan::F32, 0, call));
+  if (world() == 1)
+    return Status::ok();
+  const uint64_t bytes = count * sizeof(float), needed = bytes * world();
+  if (scratchBytes < needed)
+    return end(header, invalidArgument(fmt::format("{} bytes of scratch, {} needed", scratchBytes, needed)));
+  auto *all = static_cast<std::byte *>(scratch);
+  std::memcpy(all + rank() * bytes, values, bytes);
+  if (Status gathered = doAllGather(header, all + rank() * bytes, all, bytes); !gathered.isOk())
+    return end(header, gathered);
+  allGatherBytes_.fetch_sub((world() - 1) * bytes, std::memory_order_relaxed);
+  allReduceBytes_.fetch_add((world() - 1) * bytes, std::memory_order_relaxed);
+  for (uint32_t r = 0; r < world(); ++r)
+    for (uint64_t i = 0; i < count; ++i) {
+      uint32_t own = 0, other = 0;
+      std::memcpy(&own, values + i, sizeof own);
+      std::memcpy(&other, all + r * bytes + i * sizeof other, sizeof other);
+      own = std::max(own, other);
+      std::memcpy(values + i, &own, sizeof own);
+    }
+  return Status::ok();
 }
 
 Status HostCommunicator::barrier(const CollectiveCall &call) {

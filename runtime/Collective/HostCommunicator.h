@@ -6,7 +6,7 @@
 
 namespace ztc {
 
-enum class CollectiveKind : uint32_t { AllGather, ReduceScatter, AllReduce, Barrier };
+enum class CollectiveKind : uint32_t { AllGather, ReduceScatter, AllReduce, Barrier, AllReduceMax };
 
 /// What ranks must agree on. Travels between them as it is: plain bytes, the same machine type on all ranks.
 struct CallHeader {
@@ -33,6 +33,8 @@ public:
                        const CollectiveCall &call) final;
   Status allReduce(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
                    const CollectiveCall &call) final;
+  Status allReduceMax(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
+                      const CollectiveCall &call) final;
   Status barrier(const CollectiveCall &call) final;
   Status status() const final;
   void abort(const std::string &reason) final;

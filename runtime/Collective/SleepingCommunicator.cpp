@@ -16,6 +16,7 @@ public:
   std::string description() const override {
     return inner_.description() + ", slowed to " + std::to_string(bytesPerSecond_ / 1e9) + " GB/s";
   }
+  uint32_t multiprocessors() const override { return inner_.multiprocessors(); }
   Status registerMemory(std::byte *base, uint64_t bytes) override { return inner_.registerMemory(base, bytes); }
   Status allGather(const void *shard, void *full, uint64_t shardElements, plan::DataType type,
                    const CollectiveCall &call) override {
@@ -28,6 +29,10 @@ public:
   Status allReduce(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
                    const CollectiveCall &call) override {
     return slowly(inner_.allReduce(values, count, scratch, scratchBytes, call));
+  }
+  Status allReduceMax(float *values, uint64_t count, void *scratch, uint64_t scratchBytes,
+                      const CollectiveCall &call) override {
+    return slowly(inner_.allReduceMax(values, count, scratch, scratchBytes, call));
   }
   Status barrier(const CollectiveCall &call) override { return slowly(inner_.barrier(call)); }
   Status groupBegin() override { return inner_.groupBegin(); }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <sys/resource.h>
 
 namespace ztc {
 namespace {
@@ -62,7 +63,24 @@ uint64_t leftInGroup(const std::string &root, const GroupFiles &files, std::stri
   return left;
 }
 
+constexpr unsigned kIpcLock = 14; ///< CAP_IPC_LOCK: its bit among the capabilities
+
 } // namespace
+
+uint64_t lockableMemoryBytes(const std::string &root) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return UINT64_MAX;
+  // A line "CapEff:\t000001ffffffffff".
+  const std::string status = readText(root + "/proc/self/status");
+  constexpr std::string_view kKey = "\nCapEff:\t";
+  uint64_t capabilities = 0;
+  if (const size_t place = status.find(kKey); place != std::string::npos) {
+    const char *const digits = status.data() + place + kKey.size();
+    std::from_chars(digits, status.data() + status.size(), capabilities, 16);
+  }
+  return capabilities >> kIpcLock & 1 ? UINT64_MAX : uint64_t(limit.rlim_cur);
+}
 
 uint64_t availableMemoryBytes(const std::string &root) {
   uint64_t bytes = UINT64_MAX;

@@ -147,6 +147,18 @@ Status DataSet::fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets, i
   return at.source->readDocuments(at.row, tokens, targets, starts);
 }
 
+Status DataSet::fillWeights(uint64_t globalRow, float *weights) const {
+  const Place at = place(globalRow);
+  return at.source->readWeights(at.row, weights, options_.seq);
+}
+
+std::optional<std::string> DataSet::fileWithWeights() const {
+  for (size_t i = 0; i < sources_.size(); ++i)
+    if (sources_[i]->hasWeights())
+      return options_.files[sources_.size() == options_.files.size() ? i : 0];
+  return std::nullopt;
+}
+
 std::string DataSet::hashFiles() const {
   constexpr uint64_t kPieces = 64, kPieceBytes = 1024;
   Sha256 hash;
@@ -168,12 +180,16 @@ std::string DataSet::hashFiles() const {
 
 Status DataSet::checkRows(uint64_t mostBytes) const {
   std::vector<int32_t> tokens(options_.seq), targets(options_.seq);
+  std::vector<float> weights(options_.seq);
   for (const std::unique_ptr<TokenSource> &source : sources_) {
     uint64_t bytes = 0;
     for (const std::span<const std::byte> file : source->files())
       bytes += file.size();
-    for (uint64_t row = 0; row < source->rows() && bytes <= mostBytes; ++row)
+    for (uint64_t row = 0; row < source->rows() && bytes <= mostBytes; ++row) {
       ZTC_RETURN_IF_ERROR(source->readRow(row, tokens.data(), targets.data()));
+      if (source->hasWeights())
+        ZTC_RETURN_IF_ERROR(source->readWeights(row, weights.data(), options_.seq));
+    }
   }
   return Status::ok();
 }

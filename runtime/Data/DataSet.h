@@ -3,6 +3,7 @@
 #include "runtime/Core/Packing.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Text/TokenFile.h"
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,6 +23,8 @@ struct DataCursor {
 
 /// A target that counts for nothing.
 inline constexpr int32_t kIgnoredTarget = -1;
+/// Weights of targets are numbers from 0 to this one.
+inline constexpr float kLargestLossWeight = 1 << 24;
 
 struct DataOptions {
   std::vector<std::string> files;
@@ -51,7 +54,15 @@ public:
   virtual Status readDocuments(uint64_t row, int32_t *tokens, int32_t *targets, int32_t *) const {
     return readRow(row, tokens, targets);
   }
-  /// Targets of a row that count.
+  /// Whether the file has weights of its targets.
+  virtual bool hasWeights() const { return false; }
+  /// The weights (S) of a row's targets, all 1 where the file has none. InvalidArgument with file and byte offset on
+  /// one that is no number from 0 to kLargestLossWeight.
+  virtual Status readWeights(uint64_t, float *weights, uint64_t seq) const {
+    std::fill_n(weights, seq, 1.0f);
+    return Status::ok();
+  }
+  /// Targets of a row that count: their weight, where there are weights, is not 0.
   virtual StatusOr<uint64_t> countTargets(uint64_t row) const = 0;
   /// All of each file.
   virtual std::vector<std::span<const std::byte>> files() const = 0;
@@ -64,9 +75,9 @@ public:
 /// first + (((t*M + m)*W + r)*B + b), where `first` is 0 or, after a resume, position(cursor) less what t stands for.
 class DataSet {
 public:
-  /// Opens and checks all files. The format follows the name: .safetensors (input_ids and labels), .bin (llm.c by its
-  /// magic, Megatron where an .idx stands beside it, else nanoGPT's headerless uint16), .idx (Megatron); else text:
-  /// bytes with bytesTokenizer, tokens with a tokenizer.
+  /// Opens and checks all files. The format follows the name: .safetensors (input_ids, labels, loss_weights), .bin
+  /// (llm.c by its magic, Megatron where an .idx stands beside it, else nanoGPT's headerless uint16), .idx (Megatron);
+  /// else text: bytes with bytesTokenizer, tokens with a tokenizer.
   static StatusOr<std::unique_ptr<DataSet>> open(const DataOptions &options);
 
   uint64_t rows() const { return rows_; }
@@ -77,6 +88,10 @@ public:
   /// it fails.
   Status fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) const;
   Status fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets, int32_t *starts) const;
+  /// Weights (S) of a global row's targets, see TokenSource::readWeights.
+  Status fillWeights(uint64_t globalRow, float *weights) const;
+  /// A file with weights of its targets; nothing where there is none.
+  std::optional<std::string> fileWithWeights() const;
   /// What became of the documents; nothing where rows are not packed.
   const std::optional<PackingSummary> &packing() const { return packing_; }
   /// Targets that count in global rows [first, first + count): N of a global batch.

@@ -20,10 +20,30 @@ std::vector<std::span<const std::byte>> PackedSource::files() const {
   return all;
 }
 
+size_t PackedSource::fileOf(uint64_t document) const {
+  return size_t(std::ranges::upper_bound(firstDocuments_, document) - firstDocuments_.begin()) - 1;
+}
+
+bool PackedSource::hasWeights() const {
+  return std::ranges::any_of(files_, [](const auto &file) { return file->hasWeights(); });
+}
+
+Status PackedSource::readWeights(uint64_t row, float *weights, uint64_t seq) const {
+  uint64_t at = 0;
+  for (const DocumentPiece &piece : packed_.row(row)) {
+    const size_t file = fileOf(piece.document);
+    ZTC_RETURN_IF_ERROR(
+        files_[file]->readWeights(piece.document - firstDocuments_[file], piece.first, piece.places, weights + at));
+    at += piece.places;
+  }
+  std::fill(weights + at, weights + seq, 1.0f); // of no target
+  return Status::ok();
+}
+
 Status PackedSource::readDocuments(uint64_t row, int32_t *tokens, int32_t *targets, int32_t *starts) const {
   uint64_t at = 0;
   for (const DocumentPiece &piece : packed_.row(row)) {
-    const auto file = size_t(std::ranges::upper_bound(firstDocuments_, piece.document) - firstDocuments_.begin()) - 1;
+    const size_t file = fileOf(piece.document);
     ZTC_RETURN_IF_ERROR(files_[file]->read(piece.document - firstDocuments_[file], piece.first, piece.places,
                                            tokens + at, targets + at));
     std::fill_n(starts + at, piece.places, int32_t(at));
@@ -46,8 +66,13 @@ StatusOr<uint64_t> PackedSource::countTargets(uint64_t row) const {
   tokens.resize(std::max(tokens.size(), size_t(seq_)));
   targets.resize(std::max(targets.size(), size_t(seq_)));
   ZTC_RETURN_IF_ERROR(readRow(row, tokens.data(), targets.data()));
-  return uint64_t(
-      std::count_if(targets.begin(), targets.begin() + int64_t(seq_), [](int32_t target) { return target >= 0; }));
+  thread_local std::vector<float> weights;
+  weights.resize(std::max(weights.size(), size_t(seq_)));
+  ZTC_RETURN_IF_ERROR(readWeights(row, weights.data(), seq_));
+  uint64_t count = 0;
+  for (uint64_t t = 0; t < seq_; ++t)
+    count += targets[t] >= 0 && weights[t] != 0;
+  return count;
 }
 
 } // namespace ztc

@@ -42,7 +42,9 @@ public:
     ZTC_ASSIGN_OR_RETURN(inputs_, rowsOf("input_ids", /*required=*/true));
     ZTC_ASSIGN_OR_RETURN(labels_, rowsOf("labels", /*required=*/true));
     ZTC_ASSIGN_OR_RETURN(const IntegerRows mask, rowsOf("attention_mask", /*required=*/false));
-    return mask.data ? checkMask(mask) : Status::ok();
+    if (mask.data)
+      ZTC_RETURN_IF_ERROR(checkMask(mask));
+    return findWeights();
   }
 
   uint64_t rows() const override { return rows_; }
@@ -68,11 +70,33 @@ public:
     return Status::ok();
   }
 
+  bool hasWeights() const override { return hasWeights_; }
+  Status readWeights(uint64_t row, float *weights, uint64_t seq) const override {
+    if (!hasWeights_)
+      return TokenSource::readWeights(row, weights, seq);
+    const uint64_t first = row * shape_.seq;
+    ZTC_ASSIGN_OR_RETURN(const std::byte *data,
+                         reader_.read(weightsOffset_ + first * sizeof(float), shape_.seq * sizeof(float), 0));
+    std::memcpy(weights, data + sizeof(float), (shape_.seq - 1) * sizeof(float)); // those of the labels one later
+    weights[shape_.seq - 1] = 1;                                                  // of no target
+    for (uint64_t t = 0; t + 1 < shape_.seq; ++t)
+      if (!(weights[t] >= 0 && weights[t] <= kLargestLossWeight))
+        return invalidArgument(fmt::format(
+            "'{}' holds the weight {} at byte {} (loss_weights, row {}, position {}): weights are numbers from 0, "
+            "which is as a label of -100, to {}",
+            file_.path(), weights[t], weightsOffset_ + (first + t + 1) * sizeof(float), row, t + 1,
+            kLargestLossWeight));
+    return Status::ok();
+  }
+
   StatusOr<uint64_t> countTargets(uint64_t row) const override {
+    thread_local std::vector<float> weights;
+    weights.resize(std::max(weights.size(), size_t(shape_.seq)));
+    ZTC_RETURN_IF_ERROR(readWeights(row, weights.data(), shape_.seq));
     ZTC_ASSIGN_OR_RETURN(const IntegerRows labels, rowOf(labels_, row, 1));
     uint64_t count = 0;
     for (uint64_t t = 1; t < shape_.seq; ++t)
-      count += labels.at(t) != -100;
+      count += labels.at(t) != -100 && weights[t - 1] != 0;
     return count;
   }
 
@@ -91,6 +115,20 @@ private:
     ZTC_ASSIGN_OR_RETURN(const std::byte *data,
                          reader_.read(rows.offsetOf(row * shape_.seq), shape_.seq * rows.elementBytes, place));
     return IntegerRows{data, rows.offsetOf(row * shape_.seq), rows.elementBytes};
+  }
+
+  Status findWeights() {
+    const SafetensorsTensor *tensor = file_.find("loss_weights"), *labels = file_.find("labels");
+    if (!tensor)
+      return Status::ok();
+    if (tensor->type != plan::F32)
+      return invalidArgument(
+          fmt::format("'{}': loss_weights has the type {}, F32 is needed", file_.path(), tensor->typeName));
+    if (tensor->shape != labels->shape)
+      return invalidArgument(fmt::format("'{}': loss_weights has the shape [{}], labels [{}]", file_.path(),
+                                         fmt::join(tensor->shape, ", "), fmt::join(labels->shape, ", ")));
+    hasWeights_ = true, weightsOffset_ = tensor->offset;
+    return Status::ok();
   }
 
   StatusOr<IntegerRows> rowsOf(const char *name, bool required) {
@@ -153,6 +191,8 @@ private:
   bool anyLength_;
   IntegerRows inputs_, labels_;
   uint64_t rows_ = 0;
+  bool hasWeights_ = false;
+  uint64_t weightsOffset_ = 0; ///< in the file
 };
 
 /// Rows as documents.
@@ -172,6 +212,14 @@ public:
     ZTC_RETURN_IF_ERROR(rows_->readRow(document, inputs.data(), labels.data()));
     std::copy_n(inputs.begin() + int64_t(first), count, tokens);
     std::copy_n(labels.begin() + int64_t(first), count, targets);
+    return Status::ok();
+  }
+  bool hasWeights() const override { return rows_->hasWeights(); }
+  Status readWeights(uint64_t document, uint64_t first, uint64_t count, float *weights) const override {
+    thread_local std::vector<float> own;
+    own.resize(std::max(own.size(), size_t(rows_->length())));
+    ZTC_RETURN_IF_ERROR(rows_->readWeights(document, own.data(), rows_->length()));
+    std::copy_n(own.begin() + int64_t(first), count, weights);
     return Status::ok();
   }
 

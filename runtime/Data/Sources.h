@@ -19,7 +19,8 @@ struct RowShape {
 };
 
 /// input_ids and labels, [N, B, S] or [N, S], i64 or i32; labels at the same positions as their inputs, -100 ignored:
-/// target t is label t + 1, the last target never counts. An attention_mask is only checked: 0 before 1 in a row is
+/// target t is label t + 1, the last target never counts. loss_weights, F32 of the labels' shape, are the weights of
+/// the labels at the same positions. An attention_mask is only checked: 0 before 1 in a row is
 /// left padding, an error.
 StatusOr<std::unique_ptr<TokenSource>> openSafetensorsSource(const std::string &path, const RowShape &shape);
 

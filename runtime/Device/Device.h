@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ztc {
@@ -40,6 +41,7 @@ struct PrepareContext {
   Communicator *communicator = nullptr; ///< of this rank; null where shape.world is 1
   ProgressBoard *board = nullptr;       ///< is told which collective runs; may be null
   LowerMemory *lower = nullptr;         ///< the spaces below the device's; may be null where no slot lies there
+  std::string_view program = {};        ///< the one that the step is of; empty where it stands alone
 };
 
 /// One step of a program on one device, in three phases: prepared (kernels and primitives resolved, everything

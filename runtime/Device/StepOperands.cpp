@@ -41,7 +41,7 @@ Status StepOperands::resolve(const plan::Step &step, const PrepareContext &conte
   return Status::ok();
 }
 
-/// From the form, too: what a slot is rounded up by is no part of a bucket.
+/// From the form, too: what a slot is rounded up by does not belong to a bucket.
 Status StepOperands::resolvePiece(const plan::Operand &operand, const PrepareContext &context) {
   const plan::SizeForm &size = context.plan.slots(int(operand.slot())).size();
   const SlotPlacement &slot = context.memory.slots[operand.slot()];
@@ -91,6 +91,24 @@ StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareConte
   // A stated extent holds for an empty shard too: the sum over none of its blocks is zero, and somebody must write it.
   return LaunchRange{launch.extent() ? launch.extent() : (range.length + launch.flat_block() - 1) / launch.flat_block(),
                      {int64_t(range.length), int64_t(range.start)}};
+}
+
+StatusOr<std::vector<ShardPart>> shardParts(const plan::Step &step,
+                                            const google::protobuf::RepeatedField<int64_t> &ranges, size_t firstOperand,
+                                            const PrepareContext &context) {
+  std::vector<ShardPart> parts;
+  for (int i = 0; i + 2 < ranges.size(); i += 3) {
+    const uint64_t operand = firstOperand + uint64_t(ranges[i]);
+    if (operand >= uint64_t(step.operands_size()) || ranges[i + 1] < 0 || ranges[i + 2] < ranges[i + 1])
+      return dataLoss(fmt::format("the range {} to {} of shard {}", ranges[i + 1], ranges[i + 2], ranges[i]));
+    const plan::SizeForm &size = context.plan.slots(int(step.operands(int(operand)).slot())).size();
+    const uint64_t shard = shardElements(size.elements(), context.shape.world, size.quantum());
+    const uint64_t own = shard * context.rank;
+    const uint64_t begin = std::clamp(uint64_t(ranges[i + 1]), own, own + shard);
+    const uint64_t end = std::clamp(uint64_t(ranges[i + 2]), own, own + shard);
+    parts.push_back(begin < end ? ShardPart{operand, begin - own, end - begin} : ShardPart{operand, 0, 0});
+  }
+  return parts;
 }
 
 StatusOr<uint64_t> shardOfCollective(const plan::Collective &collective, const PrepareContext &context) {

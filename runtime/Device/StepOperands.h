@@ -54,6 +54,16 @@ StatusOr<uint64_t> shardOfCollective(const plan::Collective &collective, const P
 /// Fails unless several ranks have a communicator between just them.
 Status checkCommunicator(const PrepareContext &context);
 
+/// What a rank has of a range of a bucket: elements of its shard, none where `count` is 0.
+struct ShardPart {
+  size_t operand;
+  uint64_t begin, count;
+};
+/// Of `ranges`, as plan::ShardFp8 has them, of shards that are operands from `firstOperand` on.
+StatusOr<std::vector<ShardPart>> shardParts(const plan::Step &step,
+                                            const google::protobuf::RepeatedField<int64_t> &ranges, size_t firstOperand,
+                                            const PrepareContext &context);
+
 /// Whether a result is added to its operand in this micro-step.
 inline bool addsNow(plan::Accumulate accumulate, uint32_t microstep) {
   return accumulate == plan::ADD || (accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);

@@ -20,7 +20,7 @@ struct DiskSpaceOptions {
   std::string engine; ///< "io_uring" or "threads"; empty: the first where it is allowed, else the second
 };
 
-/// A file of fixed size, all of it reserved, and zero at first. It is no checkpoint: it means nothing without the
+/// A file of fixed size, all of it reserved, and zero at first. It is not a checkpoint: it means nothing without the
 /// memory of the process that made it. Transfers come from one thread; readAnywhere() and writeAnywhere() from any, but
 /// not for what a transfer touches meanwhile.
 class DiskSpace {

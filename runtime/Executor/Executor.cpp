@@ -1,6 +1,8 @@
 #include "runtime/Executor/Executor.h"
 #include "runtime/Core/NamedRange.h"
 #include "runtime/Device/LowerMemory.h"
+#include "runtime/Format/MatrixOwners.h"
+#include "runtime/Format/StepRuns.h"
 #include "runtime/Memory/MemoryTimeline.h"
 #include <algorithm>
 #include <array>
@@ -20,13 +22,14 @@ struct Recording {
 
 struct PreparedProgram {
   std::string name;
-  std::vector<std::unique_ptr<DeviceStep>> steps;
-  uint32_t firstLabel = 0;                       ///< of a trace: the program's label, then those of its steps
-  const plan::Program *record = nullptr;         ///< the steps as the plan has them
-  bool hasStreams = false;                       ///< some step is on another stream than 0
-  std::vector<std::vector<uint32_t>> dying = {}; ///< by step: slots to be poisoned after it; empty: none are
-  std::vector<uint64_t> queuedNanoseconds = {};  ///< by step: what the statistics know of
-  std::array<Recording, 4> recordings = {};      ///< by (first micro-step) + 2 (last micro-step)
+  std::vector<std::unique_ptr<DeviceStep>> steps; ///< null: this number of micro-steps has no use for it
+  uint32_t firstLabel = 0;                        ///< of a trace: the program's label, then those of its steps
+  const plan::Program *record = nullptr;          ///< the steps as the plan has them
+  bool hasStreams = false;                        ///< some step is on another stream than 0
+  std::vector<bool> isOthers = {};                ///< by step: only other ranks execute it
+  std::vector<std::vector<uint32_t>> dying = {};  ///< by step: slots to be poisoned after it; empty: none are
+  std::vector<uint64_t> queuedNanoseconds = {};   ///< by step: what the statistics know of
+  std::array<Recording, 8> recordings = {};       ///< by (first micro-step) + 2 (last micro-step) + 4 (carried slots)
 };
 
 } // namespace
@@ -44,11 +47,14 @@ struct Executor::Implementation {
   std::atomic<uint64_t> progress{0};
   TraceRecorder *trace = nullptr;
   bool records = true;                      ///< programs, where the device can
+  bool hasCarried = false;                  ///< some slot is carried from update to the next micro-step
+  bool isCarried = false;                   ///< update has filled these, and no parameter was written since
   uint32_t programTrack = 0, stepTrack = 0; ///< of the trace
 
   Implementation(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, Device &device,
                  ProgressBoard *board, LowerMemory *lower)
-      : plan(plan), memory(memory), device(device), shape(shape), board(board), lower(lower) {}
+      : plan(plan), memory(memory), device(device), shape(shape), board(board), lower(lower),
+        hasCarried(std::ranges::any_of(plan.slots(), [](const plan::Slot &slot) { return slot.carried(); })) {}
 
   Status prepare(uint32_t rank, Communicator *communicator);
   /// Runs the steps; on an error others than stream 0 may still be at work.
@@ -58,7 +64,7 @@ struct Executor::Implementation {
   /// After step `step` of a program whose slots are poisoned where they die.
   Status poison(const PreparedProgram &program, size_t step);
   /// Takes down what steps took that were only handed over.
-  void takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
+  void takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
   StatusOr<std::byte *> range(uint32_t slot, uint64_t offset, uint64_t bytes) const;
   /// Of a slot in a lower space: where the range begins there, after the same check.
@@ -77,12 +83,18 @@ Status Executor::Implementation::prepare(uint32_t rank, Communicator *communicat
   for (const plan::Program &program : plan.programs()) {
     PreparedProgram prepared{.name = program.name(), .steps = {}, .record = &program};
     ProgramStatistics statistic{program.name(), {}};
+    context.program = program.name();
     for (const plan::Step &step : program.steps()) {
-      auto made = device.prepareStep(step, context);
-      if (!made.isOk())
-        return made.status().withContext(fmt::format("program {}, step '{}'", program.name(), step.name()));
-      prepared.steps.push_back(std::move(*made));
+      if (runsAtAll(step, shape.accumulate)) {
+        auto made = device.prepareStep(step, context);
+        if (!made.isOk())
+          return made.status().withContext(fmt::format("program {}, step '{}'", program.name(), step.name()));
+        prepared.steps.push_back(std::move(*made));
+      } else {
+        prepared.steps.push_back(nullptr);
+      }
       prepared.hasStreams |= step.stream() != 0;
+      prepared.isOthers.push_back(!executesStep(plan, step, rank, shape.world));
       statistic.steps.push_back({.name = step.name(), .flops = step.flops()});
     }
     prepared.queuedNanoseconds.resize(prepared.steps.size());
@@ -129,11 +141,13 @@ Status Executor::initialize(Arena &arena) {
   if (arena.bytes() < self.memory.arenaBytes)
     return internalError(fmt::format("the arena has {} bytes, {} needed", arena.bytes(), self.memory.arenaBytes));
   self.arena = arena.base();
+  self.isCarried = false;
   for (PreparedProgram &program : self.programs)
     program.recordings = {}; // they have the addresses of the arena before
   for (PreparedProgram &program : self.programs)
     for (std::unique_ptr<DeviceStep> &step : program.steps)
-      ZTC_RETURN_IF_ERROR(step->initialize(self.arena));
+      if (step)
+        ZTC_RETURN_IF_ERROR(step->initialize(self.arena));
   for (const plan::Constant &constant : self.plan.constants())
     ZTC_RETURN_IF_ERROR(
         writeSlot(constant.slot(), 0, constant.data().data(), constant.data().size()).withContext("constant"));
@@ -154,7 +168,8 @@ bool Executor::hasProgram(std::string_view program) const {
 Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepStatistics> &statistics,
                                      uint32_t microstep) {
   const bool isLast = microstep + 1 >= shape.accumulate;
-  Recording &recording = program.recordings[(microstep == 0 ? 1 : 0) + (isLast ? 2 : 0)];
+  const bool usesCarried = isCarried && microstep == 0 && program.name == "microstep";
+  Recording &recording = program.recordings[(microstep == 0 ? 1 : 0) + (isLast ? 2 : 0) + (usesCarried ? 4 : 0)];
   // The first time the steps are executed one by one: libraries load then what they need.
   ProgramRecorder *const recorder = records ? device.recorder() : nullptr;
   if (!recorder || recording.runs++ == 0)
@@ -176,12 +191,11 @@ Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepS
 
 Status Executor::Implementation::runSteps(PreparedProgram &program, std::vector<StepStatistics> &statistics,
                                           uint32_t microstep) {
-  const bool isLast = microstep + 1 >= shape.accumulate;
   uint64_t before = traceClock(), start = before;
   ZTC_RETURN_IF_ERROR(device.beginProgram(program.hasStreams).withContext(fmt::format("program {}", program.name)));
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const plan::Step &step = program.record->steps(int(i));
-    if (step.only_last_microstep() && !isLast)
+    if (program.isOthers[i] || !runsInMicrostep(step, microstep, shape.accumulate, isCarried))
       continue;
     progress.fetch_add(1, std::memory_order_relaxed);
     if (board)
@@ -206,7 +220,7 @@ Status Executor::Implementation::runSteps(PreparedProgram &program, std::vector<
   }
   ZTC_RETURN_IF_ERROR(device.finishProgram(program.hasStreams).withContext(fmt::format("program {}", program.name)));
   if (program.hasStreams || device.timesSteps())
-    takeQueuedTimes(program, statistics, isLast);
+    takeQueuedTimes(program, statistics, microstep);
   if (trace)
     trace->record(programTrack, program.firstLabel, start, traceClock());
   return Status::ok();
@@ -240,10 +254,11 @@ Status Executor::poisonDeadSlots() {
 }
 
 void Executor::Implementation::takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics,
-                                               bool isLast) {
+                                               uint32_t microstep) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const plan::Step &step = program.record->steps(int(i));
-    if ((step.stream() == 0 && !device.timesSteps()) || (step.only_last_microstep() && !isLast))
+    if ((step.stream() == 0 && !device.timesSteps()) || program.isOthers[i] ||
+        !runsInMicrostep(step, microstep, shape.accumulate, isCarried))
       continue;
     const uint64_t queued = program.steps[i]->queuedNanoseconds();
     const uint64_t spent = queued - std::exchange(program.queuedNanoseconds[i], queued);
@@ -264,12 +279,18 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
     Status status = self.run(self.programs[p], self.statistics[p].steps, microstep);
     if (!status.isOk() && self.programs[p].hasStreams)
       self.device.abandon(status.message());
+    // The micro-step has given the carried slots to others; the update fills them again.
+    if (program == "microstep" || program == "update")
+      self.isCarried = self.hasCarried && program == "update" && status.isOk();
     return status;
   }
   return invalidArgument(fmt::format("the plan has no program {}", program));
 }
 
 Status Executor::writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) {
+  if (slot < uint32_t(implementation_->plan.slots_size()) &&
+      implementation_->plan.slots(int(slot)).slot_class() == plan::PARAMETERS)
+    implementation_->isCarried = false; // a copy of what was there before
   if (const plan::Space space = implementation_->spaceOf(slot); space != plan::DEVICE) {
     // Moves that are still on their way come before it.
     ZTC_RETURN_IF_ERROR(implementation_->device.synchronize());

@@ -45,6 +45,9 @@ bool isProduct(const plan::Plan &plan, const plan::Step &step) {
   case StepWork::None:
   case StepWork::Kernel:
   case StepWork::Wire:
+  case StepWork::HostLink:
+  case StepWork::DiskLink:
+  case StepWork::HostKernel:
     return false;
   }
   return false;

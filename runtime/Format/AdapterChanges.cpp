@@ -106,6 +106,36 @@ Status AdapterChanges::addExpert(WeightChange &change, const ExpertPart &part, c
   return Status::ok();
 }
 
+void AdapterChanges::setModel(const std::string &configJson) {
+  const auto config = parseJson(configJson);
+  if (config.is_object() && config.contains("model_type") && config["model_type"].is_string())
+    hasInputsFirst_ = hasInputsFirst(config["model_type"].get<std::string>());
+}
+
+Status AdapterChanges::addStack(WeightChange &change, const std::string &stack, const std::vector<int64_t> &shape) {
+  const std::string prefix = std::string(kAdapterPrefix) + config_.stackName(stack);
+  ZTC_ASSIGN_OR_RETURN(change.a, read(prefix + ".lora_A.weight"));
+  ZTC_ASSIGN_OR_RETURN(const std::vector<float> second, read(prefix + ".lora_B.weight"));
+  const auto experts = uint64_t(shape[0]), first = uint64_t(shape[1]), last = uint64_t(shape[2]);
+  const auto rank = uint64_t(config_.rankOf(stack)), all = experts * rank;
+  const bool fits = change.a.size() == all * last && second.size() == all * first,
+             fitsTransposed = change.a.size() == all * first && second.size() == all * last;
+  if (!fits && !fitsTransposed)
+    return failedPrecondition(fmt::format("'{}': '{}' are no factors of rank {} for experts of [{}]", file_.path(),
+                                          prefix, rank, fmt::join(shape, ", ")));
+  change.isTransposed = fitsTransposed && (!fits || hasInputsFirst_);
+  change.rank = rank;
+  change.experts = experts;
+  change.scale = float(config_.scaleOf(stack));
+  const uint64_t rows = change.isTransposed ? last : first; // of B
+  change.b.resize(second.size());
+  for (uint64_t expert = 0; expert < experts; ++expert)
+    for (uint64_t row = 0; row < rows; ++row)
+      for (uint64_t k = 0; k < rank; ++k) // in PEFT's B the expert is the fastest
+        change.b[(expert * rows + row) * rank + k] = second[row * all + k * experts + expert];
+  return Status::ok();
+}
+
 Status AdapterChanges::addRows(WeightChange &change, const std::string &module, const std::vector<int64_t> &shape) {
   const std::string name = std::string(kAdapterPrefix) + module + std::string(kTokenRowsSuffix);
   ZTC_ASSIGN_OR_RETURN(change.rows, read(name));
@@ -131,6 +161,10 @@ Status AdapterChanges::collect(WeightChange &change, const std::string &name, co
     const auto scale = float(config_.scaleOf(module));
     std::ranges::for_each(change.added, [&](float &value) { value *= scale; });
   }
+  if (shape.size() == 3)
+    for (const std::string &stack : stacksOfTensor(name))
+      if (config_.targetsParameter(stack) && has(prefix + config_.stackName(stack) + ".lora_A.weight"))
+        return addStack(change, stack, shape);
   if (own != "weight")
     return Status::ok();
   if (has(prefix + module + ".lora_A.weight") || has(prefix + module + ".lora_embedding_A"))

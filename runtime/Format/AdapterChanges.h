@@ -16,6 +16,9 @@ public:
   /// of transformers'; nothing where it stays as it is. An error where the adapter's tensors do not fit it.
   StatusOr<std::optional<WeightChange>> of(const std::string &name, const std::vector<int64_t> &shape);
 
+  /// `configJson`: the model's config.json, which says how its stacks of experts lie where shapes do not.
+  void setModel(const std::string &configJson);
+
   /// Tensors of the adapter that nothing has asked for.
   std::vector<std::string> unread() const;
 
@@ -28,6 +31,7 @@ private:
   StatusOr<std::vector<float>> read(const std::string &name);
   Status addFactors(WeightChange &change, const std::string &module, const std::vector<int64_t> &shape);
   Status addExpert(WeightChange &change, const ExpertPart &part, const std::vector<int64_t> &shape);
+  Status addStack(WeightChange &change, const std::string &stack, const std::vector<int64_t> &shape);
   Status addRows(WeightChange &change, const std::string &module, const std::vector<int64_t> &shape);
   /// That of one of a tensor's names.
   Status collect(WeightChange &change, const std::string &name, const std::vector<int64_t> &shape);
@@ -36,6 +40,7 @@ private:
   SafetensorsFile file_;
   std::set<std::string> firstParts_; ///< of module names, each with its dot
   std::set<std::string> read_;
+  bool hasInputsFirst_ = false; ///< stacks of experts, see hasInputsFirst
 };
 
 } // namespace ztc

@@ -427,6 +427,26 @@ std::optional<ExpertPart> expertPartOf(std::string_view module) {
   return ExpertPart{path + "." + own->parameter, expert, own->isHalf, own->isSecond};
 }
 
+std::vector<std::string> stacksOfTensor(std::string_view tensor) {
+  for (std::string_view own : {".experts.gate_up_proj", ".experts.down_proj"})
+    if (tensor.ends_with(own))
+      return {std::string(tensor)};
+  constexpr std::pair<std::string_view, std::string_view> kGranite[] = {
+      {".input_linear.weight", ".experts.gate_up_proj"}, {".output_linear.weight", ".experts.down_proj"}};
+  for (const auto &[stored, renamed] : kGranite)
+    if (tensor.ends_with(stored))
+      return {std::string(tensor.substr(0, tensor.size() - stored.size())) + std::string(renamed), std::string(tensor)};
+  return {};
+}
+
+bool hasInputsFirst(std::string_view modelType) {
+  return modelType == "gpt_oss" || modelType.starts_with("qwen3_vl_moe");
+}
+
+bool swapsStacks(std::string_view modelType) {
+  return modelType.starts_with("llama4");
+}
+
 bool AdapterConfig::targetsParameter(std::string_view parameter) const {
   return isOneOf(parameters, parameter);
 }

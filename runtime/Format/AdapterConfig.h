@@ -37,6 +37,17 @@ struct ExpertPart {
 /// Nothing where the name is that of no such module.
 std::optional<ExpertPart> expertPartOf(std::string_view module);
 
+/// The names that transformers' modules have for a tensor of the checkpoint that is a stack of experts, (experts, .,
+/// .): "model.layers.0.block_sparse_moe.input_linear.weight" is ...experts.gate_up_proj of transformers 5, and itself
+/// before. Empty where the name is that of no stack.
+std::vector<std::string> stacksOfTensor(std::string_view tensor);
+/// Whether stacks of this model type (config.json's) are (experts, inputs, outputs) in the checkpoint while PEFT's A
+/// has a column for each input. Shapes say the same where a matrix is not square.
+bool hasInputsFirst(std::string_view modelType);
+/// Whether PEFT takes outputs for inputs in stacks of this model type: A has a column for each output, and B a row for
+/// each input. Of Llama 4 it does: the stacks are (experts, inputs, outputs), and nothing in the module says so.
+bool swapsStacks(std::string_view modelType);
+
 /// How A and B begin where the folder has no tensors.
 enum class AdapterStart {
   Kaiming,    ///< A uniform in +-1/sqrt(inputs), B zero
@@ -78,7 +89,7 @@ struct AdapterConfig {
   bool excludesModule(std::string_view module) const;
   bool targetsParameter(std::string_view parameter) const;
   /// Under which module PEFT's files have the factors of a stack that is targeted: of two of one module the last one
-  /// (down_proj) is the outer, the other has `.base_layer` behind the module's name.
+  /// (down_proj) is the outer, the other has `.base_layer` after the module's name.
   std::string stackName(std::string_view stack) const;
   /// The rows of a table that are trained; null where none are. Of those without a name the caller knows the table.
   const TokenRows *rowsOf(std::string_view module) const;
@@ -108,7 +119,7 @@ std::vector<std::string> checkpointNames(const std::string &name);
 /// first.
 std::vector<std::string> languageModelNames(const std::string &stored);
 
-/// What stands behind a table's name in the name of its trained rows.
+/// What follows a table's name in the name of its trained rows.
 inline constexpr std::string_view kTokenRowsSuffix = ".token_adapter.trainable_tokens_delta";
 
 /// What stands before a module's name in PEFT's files.

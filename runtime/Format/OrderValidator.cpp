@@ -1,10 +1,12 @@
 #include "runtime/Format/OrderValidator.h"
+#include "runtime/Format/HostLaunch.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace ztc {
 
@@ -16,7 +18,7 @@ namespace {
 struct Recorded {
   const Program *program;
   uint32_t stream;
-  bool onlyLast;
+  bool onlyLast, onlyFirst, unlessCarried;
 };
 
 constexpr uint32_t kStreams = 3, kMoves = 2;
@@ -115,7 +117,7 @@ private:
   std::array<Clock, kStreams> known_{}; ///< by stream: what it has waited for
   std::map<uint32_t, Clock> events_;    ///< what whoever waits for it knows
   std::map<uint32_t, Uses> uses_;       ///< by slot
-  uint64_t joined_ = 0;                 ///< moves that the computation has waited for
+  uint64_t joined_ = 0;                 ///< steps of that stream that the computation has waited for
 };
 
 class OrderChecker {
@@ -126,11 +128,18 @@ public:
     for (const Program &program : plan_.programs()) {
       lastOrder_.reset();
       moves_.begin(program);
+      madeOnce_.clear();
+      madeAgain_.clear();
       for (int i = 0; i < program.steps_size(); ++i)
         if (Status status = checkStep(program, program.steps(i)); !status.isOk())
           return status.withContext(fmt::format("{} step {} '{}'", program.name(), i, program.steps(i).name()));
       ZTC_RETURN_IF_ERROR(moves_.end().withContext(program.name()));
+      ZTC_RETURN_IF_ERROR(checkMadeOnce(program).withContext(program.name()));
     }
+    for (int slot = 0; slot < plan_.slots_size(); ++slot)
+      if (plan_.slots(slot).carried() && !carried_.contains(uint32_t(slot)))
+        return dataLoss(fmt::format("slot {} '{}' is carried to the next step, and update does not gather it", slot,
+                                    plan_.slots(slot).name()));
     return Status::ok();
   }
 
@@ -141,10 +150,17 @@ private:
     if (const StepDefinition *definition = definitionOf(step);
         step.stream() == 1 && !(definition && definition->isCommunication()))
       return dataLoss("it computes on the stream of the collectives");
-    if (step.stream() == 2 && !step.has_move() && !step.has_record() && !step.has_wait())
+    if (step.stream() == 2 && !step.has_move() && !step.has_record() && !step.has_wait() && !computesOnHost(step))
       return dataLoss("it is not a move, on the stream of moves");
     if (step.only_last_microstep() && program.name() != "microstep")
       return dataLoss("a step of the last micro-step outside of microstep");
+    ZTC_RETURN_IF_ERROR(checkCondition(program, step));
+    if (step.owned_parameter() && (step.stream() != 0 || step.has_collective() || step.has_record() || step.has_wait()))
+      return dataLoss("one rank alone communicates, or waits");
+    if (step.owned_parameter() > uint32_t(plan_.parameters_size()) || (step.unless_owner() && !step.owned_parameter()))
+      return dataLoss(fmt::format("a step of the owner of parameter {}, but there are {}",
+                                  int64_t(step.owned_parameter()) - 1, plan_.parameters_size()));
+    ZTC_RETURN_IF_ERROR(checkGather(program, step));
     if (step.has_collective()) {
       const uint64_t order = step.collective().launch_order();
       if (lastOrder_ && order <= *lastOrder_)
@@ -153,11 +169,78 @@ private:
     }
     if (step.has_record()) {
       const uint32_t event = step.record().event();
-      if (!recorded_.try_emplace(event, Recorded{&program, step.stream(), step.only_last_microstep()}).second)
+      if (!recorded_
+               .try_emplace(event, Recorded{&program, step.stream(), step.only_last_microstep(),
+                                            step.only_first_microstep(), step.unless_carried()})
+               .second)
         return dataLoss(fmt::format("event {} is recorded twice", event));
     }
     ZTC_RETURN_IF_ERROR(step.has_wait() ? checkWait(program, step) : Status::ok());
     return moves_.check(step);
+  }
+
+  /// What depends on the number of micro-steps computes: events and what is sent or moved are the same for any.
+  static Status checkCondition(const Program &program, const Step &step) {
+    if (!step.only_if_accumulating() && !step.unless_accumulating())
+      return Status::ok();
+    if (program.name() != "microstep")
+      return dataLoss("a step that depends on the number of micro-steps, outside of microstep");
+    if (step.only_if_accumulating() && step.unless_accumulating())
+      return dataLoss("it is for one micro-step and for several: for no number of them");
+    if (step.has_record() || step.has_wait() || step.has_collective() || step.has_move())
+      return dataLoss("an event, or what is sent or moved, depends on the number of micro-steps");
+    return Status::ok();
+  }
+
+  /// What is gathered once for several micro-steps, or by the update before, and where it lies.
+  Status checkGather(const Program &program, const Step &step) {
+    const bool isGather = step.has_collective() && step.collective().kind() == Collective::ALL_GATHER;
+    const bool isOfSome = step.only_first_microstep() || step.unless_carried();
+    if (isOfSome && (program.name() != "microstep" || step.only_last_microstep()))
+      return dataLoss("a step of the first micro-step outside of it");
+    // Codes of a weight, and the absolute maxima that give their scale.
+    const bool isMade = step.only_first_microstep() && !step.unless_carried() && step.stream() == 0 &&
+                        (step.has_quantize_fp8() || step.has_shard_fp8() ||
+                         (step.has_launch() && step.launch().accumulate() == OVERWRITE));
+    if (isOfSome && !isGather && !isMade && !step.has_record() && !step.has_wait())
+      return dataLoss("only a gather and its events are left out of some micro-steps");
+    if (!isGather && !step.has_wait())
+      for (const Operand &operand : step.operands())
+        if (operand.access() != Operand::READ)
+          (isMade ? madeOnce_ : madeAgain_).insert(operand.slot());
+    if (!isGather || step.operands_size() != 2)
+      return Status::ok();
+    const Slot &full = plan_.slots(int(step.operands(1).slot()));
+    if (program.name() == "update" && full.carried())
+      carried_.insert(step.operands(1).slot());
+    if (program.name() != "microstep")
+      return Status::ok();
+    if (step.only_first_microstep() != full.kept())
+      return dataLoss(fmt::format("slot '{}' is {}kept over micro-steps", full.name(), full.kept() ? "" : "not "));
+    if (step.unless_carried() != full.carried())
+      return dataLoss(
+          fmt::format("slot '{}' is {}carried to the next step", full.name(), full.carried() ? "" : "not "));
+    return Status::ok();
+  }
+
+  /// What only the first micro-step makes is kept where others read it, and nothing else writes it.
+  Status checkMadeOnce(const Program &program) const {
+    for (const Step &step : program.steps())
+      for (const Operand &operand : step.operands()) {
+        const Slot &slot = plan_.slots(int(operand.slot()));
+        const bool isOnce = madeOnce_.contains(operand.slot());
+        if (isOnce && madeAgain_.contains(operand.slot()))
+          return dataLoss(
+              fmt::format("slot '{}' is written in the first micro-step alone, and in others", slot.name()));
+        if (isOnce && !step.only_first_microstep() && !slot.kept())
+          return dataLoss(fmt::format("step '{}' uses slot '{}' in every micro-step: only the first one writes it, and "
+                                      "it is not kept",
+                                      step.name(), slot.name()));
+        if (!isOnce && slot.kept() && slot.size().kind() != SizeForm::FULL)
+          return dataLoss(fmt::format(
+              "slot '{}' is kept over micro-steps, and no step of the first one alone writes it", slot.name()));
+      }
+    return Status::ok();
   }
 
   Status checkWait(const Program &program, const Step &step) const {
@@ -172,10 +255,15 @@ private:
                                   step.stream(), found->second.stream));
     if (found->second.onlyLast && !step.only_last_microstep())
       return dataLoss(fmt::format("it waits in every micro-step for event {}, which only the last one records", event));
+    if (found->second.onlyFirst != step.only_first_microstep() || found->second.unlessCarried != step.unless_carried())
+      return dataLoss(fmt::format("it waits for event {} in other micro-steps than those that record it", event));
     return Status::ok();
   }
 
   const Plan &plan_;
+  std::set<uint32_t> carried_; ///< slots that update gathers for the next step
+  /// Slots of a program that steps of the first micro-step alone write, and those that others write.
+  std::set<uint32_t> madeOnce_, madeAgain_;
   std::map<uint32_t, Recorded> recorded_;
   std::optional<uint64_t> lastOrder_;
   MoveChecker moves_{plan_};

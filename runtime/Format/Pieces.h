@@ -13,7 +13,7 @@ struct PieceBytes {
 };
 
 /// The piece that `operand` names of the `available` bytes which it would have without one, of a slot of this form: its
-/// length or what is left, nothing where it begins behind them.
+/// length or what is left, nothing where it begins past them.
 inline PieceBytes pieceBytes(const plan::SizeForm &size, const plan::Operand &operand, uint64_t available) {
   const uint64_t perRecord = std::max<uint64_t>(1, size.block_elements());
   const uint64_t whole = operand.piece_elements() / perRecord * size.element_bytes();

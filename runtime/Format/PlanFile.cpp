@@ -89,6 +89,10 @@ Status writePlanFile(const plan::Plan &plan, const std::string &path) {
 }
 
 StatusOr<LoadedPlan> readPlanFile(const std::string &path) {
+  if (isFolder(path))
+    return invalidArgument(fmt::format("'{}' is a folder, and a plan is a file: `ztc compile {} -o plan.bin` makes one "
+                                       "of a model",
+                                       path, path));
   ZTC_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   return parsePlan({reinterpret_cast<const char *>(file.bytes().data()), file.size()}, path);
 }

@@ -186,6 +186,11 @@ private:
       if (!Space_IsValid(slot.space()) || (slot.space() != DEVICE && (!slot.persistent() || slot.accumulator())))
         return dataLoss(
             fmt::format("{}: space {}: only what is persistent lies below the device", where, int(slot.space())));
+      if ((slot.kept() || slot.carried()) &&
+          (slot.persistent() || slot.accumulator() || slot.space() != DEVICE ||
+           (slot.size().kind() != SizeForm::FULL && (slot.carried() || slot.size().kind() != SizeForm::CONSTANT))))
+        return dataLoss(where + ": only a gathered bucket is kept over micro-steps or carried to the next step, and "
+                                "codes of a weight are kept");
       slotBytes_.push_back(*bytes);
     }
     for (int i = 0; i < plan_.slots_size(); ++i)
@@ -360,7 +365,7 @@ private:
     return Status::ok();
   }
 
-  /// The names of states are those of files in checkpoints, and one list for all buckets.
+  /// The names of states are those of files in checkpoints, and one list for all buckets that follow one rule.
   Status checkStates(const Bucket &bucket, const std::string &where) const {
     std::set<std::string_view> names{"model"};
     for (const Bucket::State &state : bucket.states()) {
@@ -370,11 +375,14 @@ private:
       if (!names.insert(name).second)
         return dataLoss(fmt::format("{}: the name '{}' of a state stands twice, or is the model's", where, name));
     }
-    const auto first = std::find_if(plan_.buckets().begin(), plan_.buckets().end(),
-                                    [](const Bucket &other) { return other.trainable(); });
     const auto sameName = [](const Bucket::State &a, const Bucket::State &b) { return a.name() == b.name(); };
-    if (!std::equal(bucket.states().begin(), bucket.states().end(), first->states().begin(), first->states().end(),
-                    sameName))
+    const auto first = std::find_if(plan_.buckets().begin(), plan_.buckets().end(), [&](const Bucket &other) {
+      return other.trainable() &&
+             (bucket.states().empty() || std::any_of(other.states().begin(), other.states().end(),
+                                                     [&](const auto &state) { return names.contains(state.name()); }));
+    });
+    if (first != plan_.buckets().end() && !std::equal(bucket.states().begin(), bucket.states().end(),
+                                                      first->states().begin(), first->states().end(), sameName))
       return dataLoss(fmt::format("{}: its states are not those of bucket '{}'", where, first->name()));
     return Status::ok();
   }
@@ -516,7 +524,8 @@ private:
           Binding{"gradient_norm", b.gradient_norm(), 4}, Binding{"finite", b.finite(), 1},
           Binding{"position", b.position(), 4}, Binding{"logits", b.logits(), 4}, Binding{"staging", b.staging(), 0},
           Binding{"first_token", b.first_token(), 8},
-          Binding{"document_starts", b.has_document_starts() ? b.document_starts() : kAbsent, tokens}}) {
+          Binding{"document_starts", b.has_document_starts() ? b.document_starts() : kAbsent, tokens},
+          Binding{"loss_weights", b.has_loss_weights() ? b.loss_weights() : kAbsent, tokens}}) {
       if (binding.slot == kAbsent)
         continue;
       if (binding.slot >= slotBytes_.size())

@@ -5,7 +5,14 @@ namespace ztc {
 
 std::string stepKindText(const plan::Plan &plan, const plan::Step &step) {
   const StepDefinition *definition = definitionOf(step);
-  return definition ? definition->text(plan, step) : "nothing";
+  const std::string text = definition ? definition->text(plan, step) : "nothing";
+  const char *condition = step.only_if_accumulating()  ? " (of several micro-steps)"
+                          : step.unless_accumulating() ? " (of a single micro-step)"
+                                                       : "";
+  const char *owner = !step.owned_parameter() ? ""
+                      : step.unless_owner()   ? " (all ranks but the matrix' owner)"
+                                              : " (the matrix' owner)";
+  return text + condition + owner;
 }
 
 std::string stepCallText(const plan::Plan &plan, const plan::Step &step) {

@@ -19,15 +19,17 @@ void WeightChange::apply(uint64_t columns, uint64_t begin, uint64_t count, float
   if (!rank)
     return;
   // Of W (outputs, inputs) row o is B's row o times A; of its transpose row i is A's column i times B.
-  const std::vector<float> &rows = isTransposed ? a : b;
-  const uint64_t inputs = isTransposed ? a.size() / rank : columns;
+  const uint64_t inputs = isTransposed ? a.size() / rank / experts : columns;
+  const uint64_t rowsOfExpert = isTransposed ? inputs : b.size() / rank / experts;
   std::vector<float> sum;
   for (uint64_t at = begin; at < begin + count;) {
     const uint64_t row = at / columns, first = at % columns, last = std::min(columns, first + begin + count - at);
+    const uint64_t expert = row / rowsOfExpert;
     sum.assign(last - first, 0.0f);
     for (uint64_t k = 0; k < rank; ++k) {
-      const float factor = isTransposed ? rows[k * inputs + row] : rows[row * rank + k];
-      const float *other = isTransposed ? b.data() + k : a.data() + k * inputs;
+      const uint64_t factorRow = (expert * rank + k) * inputs; // of a
+      const float factor = isTransposed ? a[factorRow + row % rowsOfExpert] : b[row * rank + k];
+      const float *other = isTransposed ? b.data() + expert * columns * rank + k : a.data() + factorRow;
       const uint64_t stride = isTransposed ? rank : 1;
       for (uint64_t i = first; i < last; ++i)
         sum[i - first] += factor * other[i * stride];

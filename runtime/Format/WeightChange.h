@@ -20,6 +20,7 @@ struct WeightChange {
   std::vector<float> rows;      ///< (numbers of rows, columns): in place of these rows
   std::vector<int64_t> numbers; ///< of rows
   uint64_t rank = 0;            ///< 0: there are no factors
+  uint64_t experts = 1;         ///< of a stack (experts, outputs, inputs): a and b have those of each, expert by expert
   bool isTransposed = false;    ///< the tensor is (inputs, outputs), as a table is (rows, width)
   float scale = 1;
 

@@ -1,6 +1,8 @@
 #include "runtime/Memory/Planner.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/StepRuns.h"
+#include "runtime/Memory/DiskStaging.h"
 #include "runtime/Memory/MemoryTimeline.h"
 #include "runtime/Memory/Packer.h"
 #include <algorithm>
@@ -76,14 +78,16 @@ public:
   std::vector<std::vector<Interval>> lifetimes(const PlanShape &shape) const {
     const auto slots = static_cast<size_t>(plan_.slots_size());
     std::vector<std::vector<Interval>> intervals(slots);
-    std::vector<Span> training(slots), kept(slots);
-    uint32_t trainingBegin = 0;
+    std::vector<Span> stepped(slots), updated(slots), kept(slots); // by microstep, by update, of caches
+    uint32_t trainingBegin = 0, microstepEnd = 0;
     for (int p = 0; p < plan_.programs_size(); ++p) {
       const std::string &name = plan_.programs(p).name();
-      if (name == "microstep")
+      if (name == "microstep") {
         trainingBegin = begins_[static_cast<size_t>(p)];
+        microstepEnd = endOf(p);
+      }
       if (name == "microstep" || name == "update") {
-        addUses(p, shape, training);
+        addUses(p, shape, name == "update" ? updated : stepped);
         continue;
       }
       std::vector<Span> own(slots);
@@ -93,8 +97,7 @@ public:
           // From the first program that uses it to the end of the last. One that reads it first goes on with what is
           // there when it begins.
           kept[slot].add(isFirstWritten(p, slot, shape) ? own[slot].first : begins_[static_cast<size_t>(p)]);
-          kept[slot].add(begins_[static_cast<size_t>(p)] +
-                         static_cast<uint32_t>(std::max(1, plan_.programs(p).steps_size())) - 1);
+          kept[slot].add(endOf(p));
           own[slot] = {};
         }
       for (size_t slot = 0; slot < slots; ++slot)
@@ -107,19 +110,32 @@ public:
         intervals[slot] = {{0, length() - 1}};
         continue;
       }
+      Span training = stepped[slot];
+      for (uint32_t moment : {updated[slot].first, updated[slot].last})
+        if (updated[slot].isUsed())
+          training.add(moment);
       if (kept[slot].isUsed()) {
-        for (uint32_t moment : {training[slot].first, training[slot].last})
-          if (training[slot].isUsed())
+        for (uint32_t moment : {training.first, training.last})
+          if (training.isUsed())
             kept[slot].add(moment);
         intervals[slot] = {{kept[slot].first, kept[slot].last}};
         continue;
       }
-      if (!training[slot].isUsed())
+      if (!training.isUsed())
         continue;
-      const bool fromStart = record.accumulator() && shape.accumulate > 1;
-      intervals[slot].insert(
-          intervals[slot].begin(),
-          {fromStart ? std::min(trainingBegin, training[slot].first) : training[slot].first, training[slot].last});
+      const bool isKept = record.kept() && shape.accumulate > 1;
+      if (record.carried() && updated[slot].isUsed() && stepped[slot].isUsed() &&
+          stepped[slot].last < updated[slot].first) {
+        // What update gathers is there from then on, through all programs, until the next micro-step has used it.
+        intervals[slot] = {{trainingBegin, isKept ? microstepEnd : stepped[slot].last},
+                           {updated[slot].first, length() - 1}};
+        continue;
+      }
+      if (isKept)
+        training.add(microstepEnd);
+      const bool fromStart = isKept || (record.accumulator() && shape.accumulate > 1);
+      intervals[slot].insert(intervals[slot].begin(),
+                             {fromStart ? std::min(trainingBegin, training.first) : training.first, training.last});
       std::sort(intervals[slot].begin(), intervals[slot].end(),
                 [](const Interval &a, const Interval &b) { return a.first < b.first; });
     }
@@ -145,10 +161,19 @@ public:
 private:
   void addUses(int program, const PlanShape &shape, std::vector<Span> &spans) const {
     const plan::Program &record = plan_.programs(program);
-    for (int s = 0; s < record.steps_size(); ++s)
+    for (int s = 0; s < record.steps_size(); ++s) {
+      if (!runsAtAll(record.steps(s), shape.accumulate))
+        continue;
       for (const plan::Operand &operand : record.steps(s).operands())
         if (const uint32_t slot = storageOf(plan_, shape, operand.slot()); slot < spans.size())
           spans[slot].add(begins_[static_cast<size_t>(program)] + static_cast<uint32_t>(s));
+    }
+  }
+
+  /// The last moment of a program.
+  uint32_t endOf(int program) const {
+    return begins_[static_cast<size_t>(program)] +
+           static_cast<uint32_t>(std::max(1, plan_.programs(program).steps_size())) - 1;
   }
 
   /// Whether the first step of a program that uses a slot reads nothing of it.
@@ -216,7 +241,7 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
     if (lifetimes[slot].empty() || *bytes == 0 || storageOf(plan, shape, slot) != slot)
       continue;
     if (record.space() != plan::DEVICE) {
-      // Always there: one behind the other.
+      // Always there: one after the other.
       const bool isDisk = record.space() == plan::DISK;
       LowerSpacePlan &space = isDisk ? memory.disk : memory.host;
       memory.slots[slot] = {space.bytes, roundUp(*bytes, isDisk ? kDiskAlignment : kArenaAlignment)};
@@ -227,6 +252,12 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
     }
     items.push_back({roundUp(*bytes, alignment), lifetimes[slot]});
     slotOfItem.push_back(slot);
+  }
+
+  if (memory.disk.bytes && shape.threads == 0) {
+    const uint64_t before = memory.host.bytes;
+    memory.host.bytes = roundUp(before, kDiskAlignment) + std::min(memory.disk.bytes, kDiskStagingBytes);
+    memory.host.byClass[static_cast<size_t>(plan::IO - 1)] += memory.host.bytes - before;
   }
 
   const Packing packing = pack(items, timeline.length());
@@ -285,8 +316,13 @@ std::vector<SlotEnd> slotEnds(const plan::Plan &plan, const PlanShape &shape) {
   for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
     if (plan.slots(static_cast<int>(slot)).persistent() || storageOf(plan, shape, slot) != slot)
       continue;
+    // What a kept or carried slot holds at the end of a program is read by the one that follows.
+    const plan::Slot &record = plan.slots(static_cast<int>(slot));
     for (const Interval &interval : lifetimes[slot]) {
       const auto [program, step] = timeline.indexOf(interval.last);
+      const bool isLastStep = step + 1 >= static_cast<uint32_t>(plan.programs(static_cast<int>(program)).steps_size());
+      if (isLastStep && ((record.kept() && shape.accumulate > 1) || record.carried()))
+        continue;
       ends.push_back({slot, program, step});
     }
   }

@@ -1,5 +1,6 @@
 #include "runtime/Memory/Traffic.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/StepRuns.h"
 #include "runtime/Memory/StepBytes.h"
 
 namespace ztc {
@@ -15,9 +16,13 @@ SentBytes sentBytes(const plan::Plan &plan, const PlanShape &shape) {
       if (!step.has_collective())
         continue;
       const plan::Collective &collective = step.collective();
-      const uint64_t times = microstep && !step.only_last_microstep() ? shape.accumulate : 1;
+      const uint64_t times = microstep ? runsPerStep(step, shape.accumulate) : 1;
       if (collective.kind() == plan::Collective::ALL_REDUCE) {
         sent.allReduce += times * others * dataTypeBytes(collective.type());
+        continue;
+      }
+      if (collective.kind() == plan::Collective::ALL_REDUCE_MAX) {
+        sent.allReduce += times * others * (step.operands_size() ? step.operands(0).bytes() : 0);
         continue;
       }
       if (collective.bucket() >= static_cast<uint32_t>(plan.buckets_size()))
@@ -43,16 +48,15 @@ MoveTraffic moveTraffic(const plan::Plan &plan, const MemoryPlan &memory, const 
     for (const plan::Step &step : program.steps()) {
       if (!step.has_move())
         continue;
-      const uint64_t times = isMicrostep && !step.only_last_microstep() ? shape.accumulate : 1;
-      for (int i = 0; i < step.operands_size(); ++i) {
-        if (!isBelow(step.operands(i)))
-          continue;
-        plan::Step one = step; // the bytes of this operand alone
+      const uint64_t times = isMicrostep ? runsPerStep(step, shape.accumulate) : 1;
+      for (int i = 0; i + 1 < step.operands_size(); i += 2) {
+        plan::Step one = step; // this pair alone
         one.clear_operands();
         *one.add_operands() = step.operands(i);
+        *one.add_operands() = step.operands(i + 1);
         const uint64_t bytes = times * stepBytes(plan, memory, shape, one);
-        const bool isOut = step.operands(i).access() != plan::Operand::READ;
-        const bool isDisk = plan.slots(int(step.operands(i).slot())).space() == plan::DISK;
+        const bool isOut = isBelow(step.operands(i + 1));
+        const bool isDisk = plan.slots(int(step.operands(isOut ? i + 1 : i).slot())).space() == plan::DISK;
         (isDisk ? (isOut ? traffic.diskOut : traffic.diskIn) : (isOut ? traffic.hostOut : traffic.hostIn)) += bytes;
       }
     }

@@ -63,7 +63,7 @@ std::optional<uint8_t> byteOfLetter(char32_t letter);
 /// Appends the letters of all bytes of `text`.
 void appendByteLetters(std::string &to, std::string_view text);
 
-/// `text` with U+FFFD in place of what is no UTF-8, one for each longest part that begins a character, as WHATWG's
+/// `text` with U+FFFD in place of what is not UTF-8, one for each longest part that begins a character, as WHATWG's
 /// decoder and Rust's from_utf8_lossy have it.
 std::string replaceInvalidUtf8(std::string_view text);
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <istream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -178,10 +179,10 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
       "--warmup", o.warmup, o.warmupShare,
       "steps of linear warm-up, or a share of all, e.g. 3% (default 0; loaded weights and adapters: 3%)");
   training.option("--min-lr-ratio", o.minLrRatio, "R", "last learning rate over the largest (default 0.1)");
-  training.option("--beta1", o.optimizer.beta1, "X", "of adamw and lion (default 0.9)");
+  training.option("--beta1", o.optimizer.beta1, "X", "of adamw (also beside muon) and lion (default 0.9)");
   training.option("--beta2", o.optimizer.beta2, "X", "of adamw (default 0.95) and lion (0.99)");
   training.option("--epsilon", o.optimizer.epsilon, "X", "of adamw (default 1e-8)");
-  training.option("--momentum", o.optimizer.momentum, "X", "of sgd (default 0.9)");
+  training.option("--momentum", o.optimizer.momentum, "X", "of sgd (default 0.9) and muon (0.95)");
   training.flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
   training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1 (loaded weights, adapters and sgd: 0)");
   training.clip(
@@ -403,9 +404,31 @@ static std::string withAdvice(const std::string &what) {
          (isWarmup ? ": it counts steps, a whole number, or says a share of them, as 3%" : "; see ztc-run --help");
 }
 
-StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion>>
+/// --describe-data=S[,VOCABULARY].
+static StatusOr<DataQuestion> dataQuestion(const RunOptions &options, const std::string &text) {
+  const size_t comma = text.find(',');
+  const auto read = [](const std::string &word) {
+    const StatusOr<std::string> whole = wholeNumber(word);
+    uint64_t number = 0;
+    const bool isNumber = whole.isOk() && CLI::detail::lexical_cast(*whole, number);
+    return isNumber && number <= uint64_t(std::numeric_limits<int32_t>::max()) ? number : 0;
+  };
+  DataQuestion question{options, read(text.substr(0, comma)), uint64_t(std::numeric_limits<int32_t>::max())};
+  if (comma != std::string::npos)
+    question.vocabulary = read(text.substr(comma + 1));
+  if (!question.seq || !question.vocabulary)
+    return invalidArgument(fmt::format("--describe-data={}: tokens of a row and, if wanted, the vocabulary, as "
+                                       "--describe-data=2048,128256",
+                                       text));
+  if (options.data.empty())
+    return invalidArgument("--describe-data: name the files with --data");
+  return question;
+}
+
+StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion, DataQuestion>>
 parseCommandLine(int argc, const char *const *argv) {
-  using Result = std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion>;
+  using Result = std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion, DataQuestion>;
+  std::string describedData;
   RunOptions options;
   std::string schedule = "cosine";
   bool wantsLibraries = false, wantsLinks = false;
@@ -425,8 +448,13 @@ parseCommandLine(int argc, const char *const *argv) {
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.set_version_flag("--version", "ztc-run " ZTC_VERSION);
     app.add_flag("--libraries", wantsLibraries, "say which GPUs and which of NVIDIA's libraries are found, and where");
-    app.add_flag("--measure-links", wantsLinks,
-                 "say how fast this machine copies memory and, with --disk=DIR, reads and writes there");
+    app.add_flag(
+        "--measure-links", wantsLinks,
+        "say how fast this machine copies memory, moves it to a GPU and, with --disk=DIR, reads and writes there; "
+        "the compiler goes by what is kept of it");
+    app.add_option("--describe-data", describedData,
+                   "say, as JSON, what --data hold in rows of S tokens: rows, padding, targets; no plan is needed")
+        ->type_name("S[,VOCABULARY]");
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion &e) {
     return Result(CommandLineText{std::string(e.what()) + "\n"});
@@ -447,6 +475,10 @@ parseCommandLine(int argc, const char *const *argv) {
     return Result(LibraryQuestion{});
   if (wantsLinks)
     return Result(LinkQuestion{options.disk});
+  if (!describedData.empty()) {
+    ZTC_ASSIGN_OR_RETURN(DataQuestion question, dataQuestion(options, describedData));
+    return Result(std::move(question));
+  }
   for (const CLI::Option *option : app.get_options())
     if (option->count() > 0 && !option->get_lnames().empty())
       options.given.insert("--" + option->get_lnames().front());

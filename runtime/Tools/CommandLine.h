@@ -19,8 +19,15 @@ struct LinkQuestion {
   std::string disk; ///< folder; empty: memory alone
 };
 
+/// Instead of a run: what --data hold in rows of so many tokens (--describe-data).
+struct DataQuestion {
+  RunOptions options;
+  uint64_t seq = 0;
+  uint64_t vocabulary = 0; ///< tokens are in [0, vocabulary)
+};
+
 /// Reads arguments and the file of --config; the command line wins. InvalidArgument: usage, exit 2.
-StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion>>
+StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion, DataQuestion>>
 parseCommandLine(int argc, const char *const *argv);
 
 } // namespace ztc

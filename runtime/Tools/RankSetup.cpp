@@ -52,10 +52,6 @@ std::string variable(const Environment &environment, const char *name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
-CudaLibraryPaths cudaLibraries(const Environment &environment) {
-  return cudaLibraryPaths([&](const char *name) { return variable(environment, name); });
-}
-
 RendezvousStore storeOf(ControlChannel &control) {
   RendezvousStore store;
   store.set = [&control](const std::string &key, const std::string &value) {
@@ -79,6 +75,10 @@ Environment readEnvironment() {
       environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
+}
+
+CudaLibraryPaths cudaLibraries(const Environment &environment) {
+  return cudaLibraryPaths([&](const char *name) { return variable(environment, name); });
 }
 
 StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOptions &options,
@@ -106,6 +106,13 @@ RunOptions withDefaultDevice(RunOptions options, const Environment &environment)
   return options;
 }
 
+std::string userCacheFolder(const Environment &environment) {
+  const std::string cache = variable(environment, "XDG_CACHE_HOME"), home = variable(environment, "HOME");
+  if (cache.empty() && home.empty())
+    return {};
+  return (cache.empty() ? home + "/.cache" : cache) + "/ztc";
+}
+
 StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &environment) {
   if (const std::string text = variable(environment, "ZTC_CUDA_TUNE"); !text.empty()) {
     const char *end = text.data() + text.size();
@@ -115,9 +122,8 @@ StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &envi
                                          "products may take; 0: none is measured",
                                          text));
   }
-  const std::string cache = variable(environment, "XDG_CACHE_HOME"), home = variable(environment, "HOME");
-  if (options.tuneSeconds > 0 && (!cache.empty() || !home.empty()))
-    options.cacheFolder = (cache.empty() ? home + "/.cache" : cache) + "/ztc";
+  if (options.tuneSeconds > 0)
+    options.cacheFolder = userCacheFolder(environment);
   options.diskEngine = variable(environment, "ZTC_DISK_ENGINE");
   if (!options.diskEngine.empty() && options.diskEngine != "io_uring" && options.diskEngine != "threads")
     return invalidArgument(fmt::format("ZTC_DISK_ENGINE is '{}': it is io_uring or threads", options.diskEngine));
@@ -200,7 +206,8 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
                              .localRank = identity.localRank,
                              .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1",
                              .graphs = variable(environment, "ZTC_CUDA_GRAPHS") != "0",
-                             .timed = !options.profile.empty() || !options.trace.empty()});
+                             .timed = !options.profile.empty() || !options.trace.empty(),
+                             .hostThreads = threads});
   if (!options.instructionSet.empty())
     if (const Status limited = limitHostTarget(options.instructionSet); !limited.isOk())
       return failedPrecondition(fmt::format("--instruction-set {}", limited.message()));

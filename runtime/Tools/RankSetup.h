@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Device/Device.h"
+#include "runtime/Device/cuda/CudaLibraries.h"
 #include "runtime/Ranks/LaunchEnvironment.h"
 #include "runtime/Ranks/SocketChannel.h"
 #include "runtime/Train/Options.h"
@@ -21,8 +22,14 @@ StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOption
 /// started this rank, its own; unchanged where there is none.
 RunOptions withDefaultDevice(RunOptions options, const Environment &environment);
 
+/// The cache of this user, ztc in XDG_CACHE_HOME or ~/.cache; empty where neither is known.
+std::string userCacheFolder(const Environment &environment);
+
+/// Where NVIDIA's libraries are looked for.
+CudaLibraryPaths cudaLibraries(const Environment &environment);
+
 /// With what the environment says of a run: ZTC_CUDA_TUNE, the seconds that measuring algorithms may take (0: none is
-/// measured), the cache of this user, ztc in XDG_CACHE_HOME or ~/.cache, and TMPDIR. InvalidArgument: usage.
+/// measured), the cache of this user, and TMPDIR. InvalidArgument: usage.
 StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &environment);
 
 /// What the ranks of a run share and strangers do not have: what ztc-run's launcher made up for its children, else the

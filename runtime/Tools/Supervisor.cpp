@@ -88,7 +88,7 @@ private:
     return std::optional<TrainerState>();
   }
 
-  /// Prepares the next start; false where there is no number of ranks for it.
+  /// Prepares the next start; false where there is not a number of ranks for it.
   bool goOn(const std::optional<TrainerState> &newest, uint32_t lost) {
     const uint64_t reached = newest ? newest->step : 0;
     const bool isStuck = hasRestarted_ && reached <= startedAt_;

@@ -2,6 +2,7 @@
 #include "runtime/Core/Print.h"
 #include "runtime/Ranks/Launcher.h"
 #include "runtime/Tools/CommandLine.h"
+#include "runtime/Tools/DataReport.h"
 #include "runtime/Tools/Links.h"
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Tools/Supervisor.h"
@@ -195,13 +196,27 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
 
 /// --measure-links.
 int measureLinks(const std::string &folder) {
-  const auto environment = withEnvironment(RunOptions(), readEnvironment());
+  const Environment variables = readEnvironment();
+  const auto environment = withEnvironment(RunOptions(), variables);
   if (!environment.isOk())
     return report(environment.status(), kUsage);
-  const StatusOr<std::string> text = linkReport(folder, environment->diskEngine);
+  const std::string cache = userCacheFolder(variables);
+  const StatusOr<std::string> text = linkReport({.folder = folder,
+                                                 .engine = environment->diskEngine,
+                                                 .libraries = cudaLibraries(variables),
+                                                 .file = cache.empty() ? "" : cache + "/links.json"});
   if (!text.isOk())
     return report(text.status(), kFailed);
   print(stdout, "{}", *text);
+  return kDone;
+}
+
+/// --describe-data.
+int describeData(const DataQuestion &question) {
+  const StatusOr<std::string> text = dataReport(question.options, question.seq, question.vocabulary);
+  if (!text.isOk())
+    return report(text.status(), kFailed);
+  print(stdout, "{}\n", *text);
   return kDone;
 }
 
@@ -223,6 +238,8 @@ static int runProgram(int argc, char **argv) {
   }
   if (const auto *question = std::get_if<LinkQuestion>(&*parsed))
     return measureLinks(question->disk);
+  if (const auto *question = std::get_if<DataQuestion>(&*parsed))
+    return describeData(*question);
   installStopSignals();
   return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
 }

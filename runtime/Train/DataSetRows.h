@@ -18,6 +18,9 @@ public:
                        std::span<int32_t> starts) override {
     return data_.fillRow(index, tokens.data(), targets.data(), starts.data());
   }
+  Status readWeights(uint64_t index, std::span<float> weights) override {
+    return data_.fillWeights(index, weights.data());
+  }
 
 private:
   const DataSet &data_;

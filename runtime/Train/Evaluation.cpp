@@ -30,13 +30,15 @@ std::string evaluationTag(const std::string &name) {
 
 Evaluation::Evaluation(const plan::Plan &plan, StepRunner &runner, RankContext ranks, std::vector<EvaluationSet> sets)
     : runner_(runner), ranks_(ranks), sets_(std::move(sets)),
-      batch_(sets_.empty() ? 0 : 1, plan.model().batch(), plan.model().seq(), {ranks.rank(), ranks.world()}) {}
+      batch_(sets_.empty() ? 0 : 1, plan.model().batch(), plan.model().seq(), {ranks.rank(), ranks.world()},
+             plan.bindings().has_loss_weights()) {}
 
 /// What a rank has to tell of a set.
 namespace {
 struct EvaluationRecord {
   double lossSum = 0;
   uint64_t counted = 0;
+  LossWeightSum weights;
 };
 } // namespace
 
@@ -52,6 +54,7 @@ StatusOr<std::optional<EvaluationResult>> Evaluation::runSet(const EvaluationSet
     ZTC_ASSIGN_OR_RETURN(const double loss, runner_.evaluate(batch_));
     mine.lossSum += loss;
     mine.counted += batch_.countedTargets();
+    mine.weights.add(batch_.weightSum());
     if (!goesOn)
       continue;
     ZTC_ASSIGN_OR_RETURN(const bool goes, goesOn(set, std::min(set.rows, row + batch_.globalRows())));
@@ -66,11 +69,12 @@ StatusOr<std::optional<EvaluationResult>> Evaluation::runSet(const EvaluationSet
   for (const EvaluationRecord &rank : all) {
     sum.lossSum += rank.lossSum;
     sum.counted += rank.counted;
+    sum.weights.add(rank.weights);
   }
   if (sum.counted == 0)
     return invalidArgument(option + ": no target is counted");
   return std::optional(
-      EvaluationResult{.name = set.name, .loss = sum.lossSum / double(sum.counted), .targets = sum.counted});
+      EvaluationResult{.name = set.name, .loss = sum.lossSum / sum.weights.value(), .targets = sum.counted});
 }
 
 StatusOr<std::vector<EvaluationResult>> Evaluation::run(const GoesOn &goesOn) {

@@ -25,7 +25,7 @@ struct EvaluationSet {
 /// What one set gave.
 struct EvaluationResult {
   std::string name;
-  double loss = 0;      ///< mean over the counted targets
+  double loss = 0;      ///< mean over the counted targets, by their weights where they have some
   uint64_t targets = 0; ///< that were counted
   double perplexity() const;
 };

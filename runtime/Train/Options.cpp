@@ -202,7 +202,9 @@ struct OptimizerOptions {
 constexpr const char *kAdamwOptions[] = {"--beta1", "--beta2", "--epsilon"};
 constexpr const char *kLionOptions[] = {"--beta1", "--beta2"};
 constexpr const char *kSgdOptions[] = {"--momentum", "--nesterov"};
-constexpr OptimizerOptions kOptimizers[] = {{"adamw", kAdamwOptions}, {"lion", kLionOptions}, {"sgd", kSgdOptions}};
+constexpr const char *kMuonOptions[] = {"--momentum", "--beta1", "--beta2", "--epsilon"}; // adamw has its part
+constexpr OptimizerOptions kOptimizers[] = {
+    {"adamw", kAdamwOptions}, {"lion", kLionOptions}, {"muon", kMuonOptions}, {"sgd", kSgdOptions}};
 
 /// Options that were given and are another optimizer's. What one of a plugin reads nobody knows.
 void addOtherOptimizers(const RunOptions &o, const plan::Plan &plan, std::vector<std::string> &unused) {
@@ -308,6 +310,8 @@ RunOptions withDefaults(RunOptions options, const plan::Plan &plan) {
     options.warmupShare = usual.warmupShare;
   if (optimizer == "lion")
     otherwise("--beta2", options.optimizer.beta2, 0.99);
+  if (optimizer == "muon")
+    otherwise("--momentum", options.optimizer.momentum, 0.95);
   return options;
 }
 

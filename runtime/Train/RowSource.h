@@ -1,6 +1,7 @@
 // Where micro-batches come from: a data set in some order, or random tokens for a trial.
 #pragma once
 #include "runtime/Core/Status.h"
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -17,6 +18,11 @@ public:
   virtual Status readDocuments(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets,
                                std::span<int32_t>) {
     return read(index, tokens, targets);
+  }
+  /// What the loss of each target (S) of the row is multiplied by; at least 0.
+  virtual Status readWeights(uint64_t, std::span<float> weights) {
+    std::ranges::fill(weights, 1.0f);
+    return Status::ok();
   }
 };
 

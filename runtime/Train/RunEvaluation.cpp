@@ -70,7 +70,7 @@ StatusOr<std::vector<double>> RunStages::sumsOfChoices() {
   ChoiceRows rows(questions_);
   const plan::Model &model = session_->plan().model();
   // A row of the batch is a choice; what is more than there are choices is padding. All ranks run as many batches.
-  GlobalBatch batch(1, model.batch(), model.seq());
+  GlobalBatch batch(1, model.batch(), model.seq(), {}, session_->plan().bindings().has_loss_weights());
   std::vector<double> sums;
   uint64_t atOnce = std::min<uint64_t>(model.batch(), kMaxExchangeBytes / sizeof(float));
   while (sums.size() < rows.rows()) {

@@ -86,14 +86,25 @@ StatusOr<std::unique_ptr<DataSet>> RunStages::openData(const plan::Plan &plan, c
                         .documentEnd = options_.documentEnd});
 }
 
+/// Weights that the plan would pass over.
+static Status checkWeights(const plan::Plan &plan, const DataSet &data, const std::string &option) {
+  const std::optional<std::string> file = data.fileWithWeights();
+  if (!file || plan.bindings().has_loss_weights())
+    return Status::ok();
+  return invalidArgument(fmt::format("{}: '{}' has loss_weights, and the plan takes none: compile it with "
+                                     "--loss-weights, or take the tensor out of the file",
+                                     option, *file));
+}
+
 /// Targets that all are -100 are seen before the first step, not after the last.
 static Status checkTargets(const DataSet &data, const std::vector<std::string> &files, const std::string &option) {
   ZTC_ASSIGN_OR_RETURN(const bool counted, data.hasCountedTarget());
-  return counted
-             ? Status::ok()
-             : invalidArgument(fmt::format("{}: no row of '{}'{} has a target that counts: all labels are -100, which "
-                                           "stands for `ignored`",
-                                           option, files[0], files.size() > 1 ? " and the other files" : ""));
+  const char *ignored = data.fileWithWeights() ? "all labels are -100, which stands for `ignored`, or have a weight "
+                                                 "of 0 in loss_weights"
+                                               : "all labels are -100, which stands for `ignored`";
+  return counted ? Status::ok()
+                 : invalidArgument(fmt::format("{}: no row of '{}'{} has a target that counts: {}", option, files[0],
+                                               files.size() > 1 ? " and the other files" : "", ignored));
 }
 
 Status RunStages::openAllData(const plan::Plan &plan) {
@@ -106,6 +117,7 @@ Status RunStages::openAllData(const plan::Plan &plan) {
   ZTC_ASSIGN_OR_RETURN(data_, openData(plan, options_.data, facts_.shuffle));
   ZTC_RETURN_IF_ERROR(data_->checkGlobalBatch(globalBatch));
   const uint64_t scanned = ranks_.isFirst() ? options_.scanBytes : 0; // one rank is enough
+  ZTC_RETURN_IF_ERROR(checkWeights(plan, *data_, "--data"));
   ZTC_RETURN_IF_ERROR(data_->checkRows(scanned));
   ZTC_RETURN_IF_ERROR(checkTargets(*data_, options_.data, "--data"));
   facts_.rows = data_->rows();
@@ -127,6 +139,7 @@ Status RunStages::openHeldOut(const plan::Plan &plan) {
     auto opened = openData(plan, set.files, false);
     if (!opened.isOk())
       return opened.status().withContext(option);
+    ZTC_RETURN_IF_ERROR(checkWeights(plan, **opened, option));
     ZTC_RETURN_IF_ERROR((*opened)->checkRows(scanned).withContext(option));
     ZTC_RETURN_IF_ERROR(checkTargets(**opened, set.files, option));
     heldOut_.push_back({std::move(set), std::move(*opened)});

@@ -80,6 +80,12 @@ Status RunStages::save(const LoopPosition &position) {
   return awaitSave();
 }
 
+/// For a progress line: how long the computation has stood still for what lies below the device.
+static std::string waitText(const LowerMemory *lower) {
+  const uint64_t waited = lower ? lower->moved().waitedNanoseconds : 0;
+  return waited ? fmt::format("  waited {:.1f} s for moves", double(waited) / 1e9) : "";
+}
+
 LoopHooks RunStages::loopHooks() {
   LoopHooks hooks;
   hooks.save = [this](const LoopPosition &position) {
@@ -113,7 +119,9 @@ LoopHooks RunStages::loopHooks() {
     hooks.addScalars = [this](uint64_t step, std::initializer_list<Scalar> scalars) { events_.write(step, scalars); };
   if (textModel_)
     hooks.sample = [this](const LoopPosition &position) { return sample(position); };
-  hooks.describeDevice = [this](double tokensPerSecond) { return deviceText(*session_, tokensPerSecond); };
+  hooks.describeDevice = [this](double tokensPerSecond) {
+    return deviceText(*session_, tokensPerSecond) + waitText(session_->lower());
+  };
   return hooks;
 }
 

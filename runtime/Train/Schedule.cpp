@@ -68,13 +68,13 @@ double Schedule::rate(uint64_t t) const {
 }
 
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale, uint64_t seed, double normLimit,
+                                  double weightOfTargets, double lossScale, uint64_t seed, double normLimit,
                                   std::optional<float> previousNorm) {
   StepParameterArray values{};
   auto set = [&](StepParameter which, double value) { values[uint32_t(which)] = float(value); };
   double rate = schedule.rate(t);
   double count = double(t + 1);
-  set(StepParameter::InverseCount, lossScale / double(countedTargets));
+  set(StepParameter::InverseCount, lossScale / weightOfTargets);
   set(StepParameter::LearningRate, rate);
   set(StepParameter::DecayFactor, 1 - rate * optimizer.weightDecay);
   set(StepParameter::StepSize, rate / (1 - std::pow(optimizer.beta1, count)));

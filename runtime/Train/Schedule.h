@@ -43,18 +43,18 @@ enum class ClipBy {
   PreviousNorm, ///< that of all gradients of the step before; in a run's first step as Bucket
 };
 
-/// Parses X, block, block:X, previous and previous:X: 0 is no clipping, X alone goes with Norm.
+/// Parses X, block, block:X, previous and previous:X: 0 does not clip, X alone goes with Norm.
 StatusOr<std::pair<ClipBy, double>> parseClip(std::string_view text);
 /// The other way round.
 std::string clipText(ClipBy by, double clip);
 
 /// What a run may set of its optimizer; each reads its own of these.
 struct OptimizerSettings {
-  double beta1 = 0.9;    ///< adamw, lion
+  double beta1 = 0.9;    ///< adamw (of muon: of what adamw updates), lion
   double beta2 = 0.95;   ///< adamw, lion
   double epsilon = 1e-8; ///< adamw
-  double momentum = 0.9; ///< sgd
-  bool nesterov = false; ///< sgd
+  double momentum = 0.9; ///< sgd, muon
+  bool nesterov = false; ///< sgd; muon always has it
   double weightDecay = 0.1;
   double clip = 1.0; ///< largest gradient norm; 0 or less: no clipping
   ClipBy clipBy = ClipBy::Norm;
@@ -62,11 +62,11 @@ struct OptimizerSettings {
 
 using StepParameterArray = std::array<float, kStepParameterCount>;
 
-/// The step-parameter slot for update t (from 0). `countedTargets` is N of the whole global batch, at least 1. `seed`
-/// is that of stochastic rounding. From a gradient norm of `normLimit` on nothing is updated. `previousNorm` is that of
-/// the step before, nothing in a run's first one.
+/// The step-parameter slot for update t (from 0). `weightOfTargets` is N of the whole global batch: the number of
+/// counted targets, or the sum of their weights; more than 0. `seed` is that of stochastic rounding. From a gradient
+/// norm of `normLimit` on nothing is updated. `previousNorm` is that of the step before, nothing in a run's first one.
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale = 1.0, uint64_t seed = 0,
+                                  double weightOfTargets, double lossScale = 1.0, uint64_t seed = 0,
                                   double normLimit = std::numeric_limits<double>::infinity(),
                                   std::optional<float> previousNorm = std::nullopt);
 

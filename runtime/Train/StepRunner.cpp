@@ -48,6 +48,10 @@ Status StepRunner::feed(const GlobalBatch &batch, uint64_t microBatch) {
   auto targets = std::as_bytes(batch.targets(microBatch));
   ZTC_RETURN_IF_ERROR(executor_->writeSlot(plan_->bindings().tokens(), 0, tokens.data(), tokens.size()));
   ZTC_RETURN_IF_ERROR(executor_->writeSlot(plan_->bindings().targets(), 0, targets.data(), targets.size()));
+  if (plan_->bindings().has_loss_weights()) {
+    auto weights = std::as_bytes(batch.weights(microBatch));
+    ZTC_RETURN_IF_ERROR(executor_->writeSlot(plan_->bindings().loss_weights(), 0, weights.data(), weights.size()));
+  }
   if (!plan_->bindings().has_document_starts())
     return Status::ok();
   auto starts = std::as_bytes(batch.documentStarts(microBatch));

@@ -29,8 +29,9 @@ public:
   /// A step is begin(), update(), result(). Where the device is asynchronous, none of the first two waits for it, and
   /// the next step may begin before result() is asked for: result() waits for this update alone.
   ///
-  /// Feeds and executes the micro-steps. The global batch counts at least one target; it is free when this returns. May
-  /// be called again with other parameters: the gradients are then those of the last call.
+  /// Feeds and executes the micro-steps. The global batch has weights where the plan takes some. It counts at least one
+  /// target; it is free when this returns. May be called again with other parameters: the gradients are then those of
+  /// the last call.
   Status begin(const GlobalBatch &batch, const StepParameterArray &parameters);
   /// Executes the update with the parameters of begin(), unless the micro-step has (UpdateTime.h).
   Status update();

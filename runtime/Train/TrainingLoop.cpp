@@ -37,12 +37,13 @@ TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource
                            RankContext ranks, JsonLog &log, Progress &progress)
     : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows), settings_(settings),
       hooks_(std::move(hooks)), ranks_(ranks), log_(log), progress_(progress),
-      batch_(settings_.accumulate, batchRows_, seq_, {ranks.rank(), ranks.world()}), next_(batch_),
-      evaluation_(plan, runner, ranks, std::move(evaluation)), updatesInBackward_(ztc::updatesInBackward(plan)) {}
+      batch_(settings_.accumulate, batchRows_, seq_, {ranks.rank(), ranks.world()}, plan.bindings().has_loss_weights()),
+      next_(batch_), evaluation_(plan, runner, ranks, std::move(evaluation)),
+      updatesInBackward_(ztc::updatesInBackward(plan)) {}
 
 Status TrainingLoop::prepareBatch(uint64_t row) {
   const Status filled = next_.fill(rows_, row);
-  const BatchRecord mine{next_.countedTargets(), next_.unpaddedTokens()};
+  const BatchRecord mine{next_.countedTargets(), next_.unpaddedTokens(), next_.weightSum()};
   Bytes bytes(bytesOf(mine).begin(), bytesOf(mine).end());
   const Bytes status = encodeStatus(filled);
   bytes.insert(bytes.end(), status.begin(), status.end());
@@ -65,6 +66,7 @@ StatusOr<TrainingLoop::BatchRecord> TrainingLoop::takeBatch() {
       return all.size() > 1 ? filled.withContext(fmt::format("rank {}", rank)) : filled;
     sum.targets += one.targets;
     sum.unpadded += one.unpadded;
+    sum.weights.add(one.weights);
   }
   std::swap(batch_, next_);
   return sum;
@@ -90,7 +92,7 @@ Status TrainingLoop::combine(float lossSum, StepReport &report) {
     if (stopSignal_ == 0)
       stopSignal_ = rank.stopSignal;
   }
-  report.loss = sum / double(report.targets);
+  report.loss = sum / report.weights;
   return Status::ok();
 }
 
@@ -120,6 +122,7 @@ StatusOr<TrainingLoop::StepInFlight> TrainingLoop::beginStep(const LoopPosition 
   ZTC_ASSIGN_OR_RETURN(const BatchRecord counted, takeBatch());
   step.report.targets = counted.targets;
   step.report.unpadded = counted.unpadded;
+  step.report.weights = counted.weights.value();
   if (start.step + 1 < settings_.stopAt)
     ZTC_RETURN_IF_ERROR(prepareBatch(start.row + batch_.globalRows()));
   ZTC_RETURN_IF_ERROR(runMicrosteps(step));
@@ -139,7 +142,7 @@ Status TrainingLoop::runMicrosteps(StepInFlight &step) {
     hooks_.beforeUpdate();
   const uint64_t before = sentBytes();
   ZTC_RETURN_IF_ERROR(runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates,
-                                                           report.targets, report.lossScale, settings_.seed,
+                                                           report.weights, report.lossScale, settings_.seed,
                                                            report.normLimit, step.start.gradientNorm)));
   report.sentBytes = sentBytes() - before;
   return Status::ok();

@@ -121,8 +121,9 @@ private:
   };
   struct StepReport {
     uint64_t step = 0;
-    uint64_t targets = 0;  ///< N
+    uint64_t targets = 0;  ///< that are counted
     uint64_t unpadded = 0; ///< see LoopTotals
+    double weights = 0;    ///< N: their number, or where they have weights the sum of these
     double loss = 0;       ///< mean over them
     float gradientNorm = 0;
     double learningRate = 0;
@@ -148,6 +149,7 @@ private:
   /// What the ranks tell each other of a global batch.
   struct BatchRecord {
     uint64_t targets = 0, unpadded = 0;
+    LossWeightSum weights;
   };
 
   StatusOr<LoopEnd> runSteps(LoopPosition &position);

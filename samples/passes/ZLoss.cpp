@@ -37,13 +37,16 @@ struct ZLoss : mlir::PassWrapper<ZLoss, mlir::OperationPass<mlir::ModuleOp>> {
       logits = logits * scale;
     if (double cap = root.getSoftcap().convertToDouble(); cap != 0)
       logits = tanh(logits / cap) * cap;
-    Expr loss = hidden.with(
-        CrossEntropyOp::create(builder, loc, root.getLoss().getType(), logits.value(), root.getTargets()).getLoss());
+    Expr loss = hidden.with(CrossEntropyOp::create(builder, loc, root.getLoss().getType(), logits.value(),
+                                                   root.getTargets(), root.getWeights())
+                                .getLoss());
 
     Expr largest = reduceMaxLast(logits);
     Expr z = largest + log(reduceSumLast(exp(logits - broadcastLike(largest, logits)))); // (T, 1)
     Expr targets = reshape(hidden.with(root.getTargets()), {logits.dim(0), 1});
     Expr counted = select(targets >= zeroLike(targets), z * z, zeroLike(z));
+    if (root.getWeights())
+      counted = counted * castTo(reshape(hidden.with(root.getWeights()), {logits.dim(0), 1}), z.elementType());
     // One loss, or one for each sequence.
     auto type = mlir::cast<mlir::RankedTensorType>(root.getLoss().getType());
     int64_t sequences = type.getNumElements();

@@ -2,8 +2,10 @@
 #include "runtime/Core/FloatTypes.h"
 #include "tests/conformance/CommunicatorFactories.h"
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <future>
+#include <limits>
 #include <malloc.h>
 
 namespace ztc::test {
@@ -146,6 +148,33 @@ TEST_P(Collectives, AllReduceAddsInRankOrder) {
         Status status = communicator.allReduce(numbers.data(), count, scratch.data(), 4 * scratch.size(), {"norm"});
         EXPECT_TRUE(status.isOk()) << status.message();
         EXPECT_EQ(numbers, rankOrderSums(world, count));
+      }
+    });
+  }
+}
+
+TEST_P(Collectives, AllReduceMaxFindsTheLargestAndNan) {
+  for (uint32_t world = 1; world <= 5; ++world) {
+    ZTC_MAKE(ranks, world);
+    onAllRanks(ranks, [&](uint32_t rank, Communicator &communicator) {
+      for (uint64_t count : {1, 3, 100}) {
+        const auto number = [&](uint32_t r, uint64_t i) { return std::abs(value(r, i)); };
+        std::vector<float> numbers(count), want(count), scratch(world * count);
+        for (uint64_t i = 0; i < count; ++i) {
+          numbers[i] = number(rank, i);
+          for (uint32_t r = 0; r < world; ++r)
+            want[i] = std::max(want[i], number(r, i));
+        }
+        const bool hasNan = count == 3;
+        if (hasNan && rank == world - 1)
+          numbers[1] = std::numeric_limits<float>::quiet_NaN();
+        Status status = communicator.allReduceMax(numbers.data(), count, scratch.data(), 4 * scratch.size(), {"amax"});
+        EXPECT_TRUE(status.isOk()) << status.message();
+        EXPECT_EQ(std::isnan(numbers[hasNan ? 1 : 0]), hasNan);
+        if (hasNan)
+          numbers[1] = want[1];
+        EXPECT_EQ(numbers, want);
+        EXPECT_EQ(communicator.traffic().allGather, 0u) << "scalars are no gathers";
       }
     });
   }

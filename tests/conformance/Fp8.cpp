@@ -1,8 +1,11 @@
 // Products in fp8: codes and scales to the bit, products against the loops.
+#include "runtime/Collective/Communicators.h"
 #include "runtime/Format/Fp8DataType.h"
 #include "runtime/Format/ScratchSizes.h"
 #include "tests/conformance/NarrowValues.h"
+#include <array>
 #include <limits>
+#include <memory>
 
 namespace ztc::test {
 namespace {
@@ -11,7 +14,16 @@ struct QuantizeCase {
   uint64_t rows, columns;
   plan::DataType from, to;
   bool byRows, byColumns;
+  bool isGiven = false; ///< the absolute maxima of x's rows are an operand
 };
+
+/// Codes with one for all NaN: which one it is, and its sign, is a device's own.
+std::vector<uint8_t> withOneNan(std::vector<uint8_t> codes, Fp8Format format) {
+  for (uint8_t &code : codes)
+    if (std::isnan(fromFp8(code, format)))
+      code = 0x7f;
+  return codes;
+}
 
 /// Codes and scale of `x` (of numbers that `from` holds) by runtime/Core/Fp8.h, against the device's.
 void expectCodes(const QuantizeCase &c, const std::vector<float> &x, uint32_t threads) {
@@ -35,6 +47,16 @@ void expectCodes(const QuantizeCase &c, const std::vector<float> &x, uint32_t th
   for (bool wanted : {c.byRows, c.byColumns})
     if (wanted)
       step.add_operands()->set_slot(results.emplace_back(runner.scratch(x.size(), false)));
+  std::vector<float> amax(c.rows);
+  for (uint64_t row = 0; row < c.rows; ++row)
+    for (uint64_t column = 0; column < c.columns; ++column)
+      if (const float magnitude = std::abs(x[row * c.columns + column]); !(magnitude <= amax[row]))
+        amax[row] = std::isnan(amax[row]) ? amax[row] : magnitude;
+  if (c.isGiven) {
+    plan::Operand &given = *step.add_operands();
+    given.set_slot(typedSlot(runner, amax, c.from));
+    given.set_bytes(c.rows * (c.from == plan::F32 ? 4 : 2));
+  }
   plan::QuantizeFp8 &call = *step.mutable_quantize_fp8();
   call.set_rows(c.rows);
   call.set_columns(c.columns);
@@ -49,9 +71,9 @@ void expectCodes(const QuantizeCase &c, const std::vector<float> &x, uint32_t th
   runner.runOnce(threads);
   EXPECT_TRUE(sameBits(runner.read(scaleSlot, 2), std::vector<float>{scale.scale, scale.inverse}));
   if (c.byRows)
-    EXPECT_EQ(runner.read<uint8_t>(results.front(), x.size()), rows);
+    EXPECT_EQ(withOneNan(runner.read<uint8_t>(results.front(), x.size()), format), withOneNan(rows, format));
   if (c.byColumns)
-    EXPECT_EQ(runner.read<uint8_t>(results.back(), x.size()), columns);
+    EXPECT_EQ(withOneNan(runner.read<uint8_t>(results.back(), x.size()), format), withOneNan(columns, format));
 }
 
 TEST(Fp8Conformance, Codes) {
@@ -63,7 +85,8 @@ TEST(Fp8Conformance, Codes) {
           for (size_t i = 0; i < x.size(); i += 3)
             x[i] *= 0x1p-9f; // numbers below the smallest normal code
           roundTo(x, from);
-          expectCodes({rows, columns, from, to, byRows, byColumns}, x, rows == 48 ? 1 : 3);
+          for (bool isGiven : {false, true})
+            expectCodes({rows, columns, from, to, byRows, byColumns, isGiven}, x, rows == 48 ? 1 : 3);
         }
 }
 
@@ -74,8 +97,104 @@ TEST(Fp8Conformance, TensorsOfOneKindOfNumber) {
       std::vector<float> x(32 * 16, 0.5f);
       x[77] = number;
       expectCodes({32, 16, plan::BF16, to, true, true}, x, 2);
+      expectCodes({32, 16, plan::BF16, to, true, true, /*isGiven=*/true}, x, 2);
       expectCodes({32, 16, plan::BF16, to, true, true}, std::vector<float>(x.size(), number), 2);
     }
+}
+
+/// Maxima and codes of what each of several ranks has of ranges of a bucket, against those of the whole ranges.
+TEST(Fp8Conformance, ShardsOfABucket) {
+  constexpr uint64_t kElements = 2048 + 48, kWorld = 3, kShard = 704; // of the last rank a part is padding
+  const std::vector<std::array<int64_t, 2>> ranges{{0, 512}, {512, 1552}, {1552, 2048}, {2048, 2096}};
+  for (plan::DataType from : {plan::BF16, plan::F32}) {
+    std::vector<float> x = randomFloats(kElements, 5);
+    for (uint64_t i = 512; i < 1552; ++i)
+      x[i] *= 0x1p-7f;
+    roundTo(x, from);
+    std::vector<float> maxima;
+    std::vector<uint8_t> codes(kWorld * kShard);
+    for (auto [begin, end] : ranges) {
+      float largest = 0;
+      for (int64_t i = begin; i < end; ++i)
+        largest = std::max(largest, std::abs(x[size_t(i)]));
+      maxima.push_back(largest);
+      for (int64_t i = begin; i < end; ++i)
+        codes[size_t(i)] = toFp8(x[size_t(i)] * fp8Scale(largest, Fp8Format::E4m3).scale, Fp8Format::E4m3);
+    }
+    x.resize(kWorld * kShard, std::numeric_limits<float>::quiet_NaN());
+    std::vector<std::unique_ptr<Communicator>> ranks = createThreadCommunicators(kWorld);
+    for (uint32_t rank = 0; rank < kWorld; ++rank) {
+      SCOPED_TRACE(testing::Message() << plan::DataType_Name(from) << " rank " << rank);
+      StepRunner runner;
+      const std::vector<float> own(x.begin() + rank * kShard, x.begin() + (rank + 1) * kShard);
+      const uint32_t shard = typedSlot(runner, own, from), partials = runner.scratch(kFp8Partials * 4, false),
+                     found = runner.scratch(4 * ranges.size(), false), given = runner.slot(maxima),
+                     full = runner.slot(std::vector<uint8_t>(kWorld * kShard)), tile = runner.scratch(kFp8Tile, false);
+      const auto asBucket = [&](uint32_t slot, plan::SizeForm::Kind kind, uint32_t bytes) {
+        plan::SizeForm &size = *runner.plan().mutable_slots(int(slot))->mutable_size();
+        size.Clear();
+        size.set_kind(kind);
+        size.set_elements(kElements);
+        size.set_element_bytes(bytes);
+      };
+      asBucket(shard, plan::SizeForm::SHARD, from == plan::F32 ? 4 : 2);
+      asBucket(full, plan::SizeForm::FULL, 1);
+      plan::Step &amax = *runner.step("amax", {found, partials, shard});
+      plan::Step &quantize = *runner.step("quantize", {given, tile, shard, full});
+      quantize.mutable_operands(3)->set_own_shard(true);
+      std::vector<uint32_t> scales;
+      for (size_t i = 0; i < ranges.size(); ++i)
+        quantize.add_operands()->set_slot(scales.emplace_back(runner.scratch(8, false)));
+      for (plan::Step *step : {&amax, &quantize}) {
+        for (auto [begin, end] : ranges)
+          for (int64_t number : {int64_t(0), begin, end})
+            step->mutable_shard_fp8()->add_ranges(number);
+        step->mutable_shard_fp8()->set_from(from);
+      }
+      amax.mutable_shard_fp8()->set_to(plan::F32);
+      quantize.mutable_shard_fp8()->set_to(plan::E4M3);
+      runner.useGpuKernels(*amax.mutable_shard_fp8(), {"gpu_fp8_maxima" + gpuSuffix(from), "gpu_fp8_maxima"});
+      runner.useGpuKernels(*quantize.mutable_shard_fp8(), {"gpu_quantize_e4m3_rows" + gpuSuffix(from)});
+      ASSERT_TRUE(runner.prepare(2, ranks[rank].get()).isOk());
+      ASSERT_TRUE(runner.run().isOk());
+      std::vector<float> want;
+      for (auto [begin, end] : ranges) {
+        float largest = 0;
+        for (int64_t i = std::max(begin, int64_t(rank * kShard)); i < std::min(end, int64_t((rank + 1) * kShard)); ++i)
+          largest = std::max(largest, std::abs(x[size_t(i)]));
+        want.push_back(largest);
+      }
+      EXPECT_TRUE(sameBits(runner.read(found, ranges.size()), want));
+      for (size_t i = 0; i < ranges.size(); ++i) {
+        const Fp8Scale scale = fp8Scale(maxima[i], Fp8Format::E4m3);
+        EXPECT_TRUE(sameBits(runner.read(scales[i], 2), std::vector<float>{scale.scale, scale.inverse}));
+      }
+      std::vector<uint8_t> expected(kWorld * kShard);
+      const uint64_t end = std::min(kElements, (rank + 1) * kShard);
+      std::copy(codes.begin() + rank * kShard, codes.begin() + end, expected.begin() + rank * kShard);
+      EXPECT_EQ(runner.read<uint8_t>(full, kWorld * kShard), expected) << "and nothing else is written";
+      runner.release();
+    }
+  }
+}
+
+TEST(Fp8Conformance, TransposedCodes) {
+  for (auto [rows, columns] : {std::pair<uint64_t, uint64_t>{16, 16}, {48, 112}, {272, 1040}}) {
+    std::vector<uint8_t> codes(rows * columns), want(rows * columns);
+    for (uint64_t i = 0; i < codes.size(); ++i)
+      codes[i] = uint8_t(i * 7 + i / 251);
+    for (uint64_t row = 0; row < rows; ++row)
+      for (uint64_t column = 0; column < columns; ++column)
+        want[column * rows + row] = codes[row * columns + column];
+    StepRunner runner;
+    const uint32_t from = runner.slot(codes), to = runner.scratch(codes.size(), false);
+    plan::TransposeCodes &call = *runner.step("transpose", {from, to})->mutable_transpose_codes();
+    call.set_rows(rows);
+    call.set_columns(columns);
+    runner.useGpuKernels(call, {"gpu_transpose_codes"});
+    runner.runOnce(3);
+    EXPECT_EQ(runner.read<uint8_t>(to, want.size()), want);
+  }
 }
 
 struct ProductCase {

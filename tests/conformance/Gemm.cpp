@@ -9,11 +9,12 @@ namespace {
 struct GemmCase {
   uint64_t m, n, k;
   bool transposeA, transposeB;
-  plan::Accumulate accumulate;
+  plan::Accumulate accumulate = plan::OVERWRITE;
   double alpha = 1;
   uint64_t batch = 1;
   uint64_t padding = 0; ///< elements after each row of A, B and C
   plan::DataType typeA = plan::F32, typeC = plan::F32;
+  bool addsOperand = false; ///< what `before` holds is an operand of its own
 };
 
 /// Operands, and the result in double.
@@ -39,7 +40,7 @@ GemmReference::GemmReference(const GemmCase &given, uint32_t microstep) : c(give
   roundTo(b, c.typeA);
   roundTo(before, c.typeC);
   want.assign(before.begin(), before.end());
-  bool adds = c.accumulate == plan::ADD || (c.accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);
+  bool adds = c.addsOperand || c.accumulate == plan::ADD || (c.accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);
   for (uint64_t item = 0; item < c.batch; ++item)
     for (uint64_t i = 0; i < c.m; ++i)
       for (uint64_t j = 0; j < c.n; ++j) {
@@ -61,6 +62,11 @@ std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
   if (c.typeA != plan::F32)
     step.add_operands()->set_slot(runner.scratch(matmulScratchBytes(c.m, c.n, c.k), true));
   plan::Gemm &gemm = *step.mutable_gemm();
+  if (c.addsOperand) {
+    step.add_operands()->set_slot(slotC);
+    slotC = typedSlot(runner, randomFloats(r.before.size(), 4), c.typeC);
+    step.mutable_operands(2)->set_slot(slotC);
+  }
   gemm.set_m(c.m);
   gemm.set_n(c.n);
   gemm.set_k(c.k);
@@ -174,6 +180,41 @@ TEST(GemmConformance, NarrowTypes) {
     }
   expectNarrowGemm({33, 40, 65, false, true, plan::OVERWRITE, 0.5, 6});
   expectNarrowGemm({130, 70, 65, false, false, plan::ADD, 1, 5, 3});
+}
+
+TEST(GemmConformance, AnOperandIsAddedBeforeTheSumIsRounded) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    const auto expectAdded = [type](GemmCase c) {
+      c.accumulate = plan::OVERWRITE;
+      c.typeA = c.typeC = type;
+      c.addsOperand = true;
+      expectGemm(c);
+    };
+    for (bool transposeB : {false, true}) {
+      expectAdded({.m = 160, .n = 192, .k = 96, .transposeA = false, .transposeB = transposeB});
+      expectAdded({.m = 129, .n = 67, .k = 251, .transposeA = true, .transposeB = transposeB, .alpha = 0.37});
+    }
+    expectAdded({.m = 270, .n = 40, .k = 1100, .transposeA = false, .transposeB = true});
+    expectAdded({.m = 33, .n = 40, .k = 65, .transposeA = false, .transposeB = true, .batch = 6});
+  }
+}
+
+/// The same numbers added to what the result holds, in place: that sum is rounded once as well.
+TEST(GemmConformance, AnAddedOperandHasTheBitsOfASumInPlace) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    GemmCase c{.m = 130,
+               .n = 70,
+               .k = 650,
+               .transposeA = false,
+               .transposeB = true,
+               .accumulate = plan::ADD,
+               .typeA = type,
+               .typeC = type};
+    const std::vector<float> inPlace = runGemm(GemmReference(c), 2);
+    c.accumulate = plan::OVERWRITE;
+    c.addsOperand = true;
+    EXPECT_TRUE(sameBits(inPlace, runGemm(GemmReference(c), 2)));
+  }
 }
 
 TEST(GemmConformance, NarrowTypesAcrossSeveralPanels) {

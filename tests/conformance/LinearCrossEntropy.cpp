@@ -13,6 +13,7 @@ struct LossCase {
   uint64_t tokens, width, vocabulary, chunk;
   plan::DataType type = plan::F32;
   uint64_t groups = 1; ///< losses, of the loss-only form
+  bool weighted = false;
 };
 
 /// A logit as it is stored.
@@ -23,6 +24,7 @@ double roundedAs(double logit, plan::DataType type) {
 struct LossReference {
   std::vector<float> hidden, head;
   std::vector<int32_t> targets;
+  std::vector<float> weights; ///< all 1 where the loss is not weighted
   float scale = 0.125f;
   double loss = 0;
   std::vector<double> rowLosses; ///< (T)
@@ -35,6 +37,8 @@ struct LossReference {
     roundTo(head, c.type);
     for (uint64_t t = 0; t < c.tokens; ++t)
       targets.push_back(t % 5 == 3 ? -100 : int32_t(t * 7919 % c.vocabulary));
+    for (uint64_t t = 0; t < c.tokens; ++t)
+      weights.push_back(c.weighted ? 0.25f * float(t % 7) : 1);
     for (uint64_t t = 0; t < c.tokens; ++t) {
       if (targets[t] < 0)
         continue;
@@ -47,9 +51,9 @@ struct LossReference {
         atTarget = w == uint64_t(targets[t]) ? p[w] : atTarget;
         sum += p[w] = std::exp(p[w]);
       }
-      loss += rowLosses[t] = std::log(sum) - atTarget;
+      loss += rowLosses[t] = (std::log(sum) - atTarget) * weights[t];
       for (uint64_t w = 0; w < c.vocabulary; ++w) {
-        double dlogit = (p[w] / sum - (w == uint64_t(targets[t]) ? 1 : 0)) * scale;
+        double dlogit = (p[w] / sum - (w == uint64_t(targets[t]) ? 1 : 0)) * scale * weights[t];
         for (uint64_t d = 0; d < c.width; ++d) {
           dhidden[t * c.width + d] += dlogit * head[w * c.width + d];
           dhead[w * c.width + d] += dlogit * hidden[t * c.width + d];
@@ -63,21 +67,21 @@ struct LossResult {
   std::vector<float> loss, dhidden, dhead;
 };
 
-KernelFunction rowsKernel(plan::DataType type, bool training) {
+template <bool weighted> KernelFunction rowsKernel(plan::DataType type, bool training) {
   switch (type) {
   case plan::BF16:
-    return training ? crossEntropyRows<true, plan::BF16> : crossEntropyRows<false, plan::BF16>;
+    return training ? crossEntropyRows<true, plan::BF16, weighted> : crossEntropyRows<false, plan::BF16, weighted>;
   case plan::F16:
-    return training ? crossEntropyRows<true, plan::F16> : crossEntropyRows<false, plan::F16>;
+    return training ? crossEntropyRows<true, plan::F16, weighted> : crossEntropyRows<false, plan::F16, weighted>;
   default:
-    return training ? crossEntropyRows<true> : crossEntropyRows<false>;
+    return training ? crossEntropyRows<true, plan::F32, weighted> : crossEntropyRows<false, plan::F32, weighted>;
   }
 }
 
 /// Runs `microsteps` times; results start as rubbish that the first run must overwrite.
 LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t threads, bool training,
                    plan::Accumulate accumulate, uint32_t microsteps, float start, bool isHeadFrozen = false) {
-  StepRunner runner({{"rows", rowsKernel(c.type, training)}});
+  StepRunner runner({{"rows", c.weighted ? rowsKernel<true>(c.type, training) : rowsKernel<false>(c.type, training)}});
   uint32_t hidden = typedSlot(runner, reference.hidden, c.type), head = typedSlot(runner, reference.head, c.type),
            targets = runner.slot(reference.targets);
   uint32_t loss = runner.slot(std::vector<float>(c.groups, start)),
@@ -96,7 +100,10 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
     step->add_operands()->set_slot(
         onGpu() ? runner.scratch(4096, false)
                 : runner.scratch(linearCrossEntropyPanelBytes(c.chunk, c.width, c.vocabulary), true));
+  if (c.weighted)
+    step->add_operands()->set_slot(runner.slot(reference.weights));
   plan::LinearCrossEntropy &call = *step->mutable_linear_cross_entropy();
+  call.set_weighted(c.weighted);
   call.set_tokens(c.tokens);
   call.set_width(c.width);
   call.set_vocabulary(c.vocabulary);
@@ -109,10 +116,10 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   call.set_gpu_chunk(c.chunk);
   call.set_groups(c.groups);
   const uint64_t lanes = c.type == plan::F32 ? 4 : 8;
-  runner.useGpuKernels(call,
-                       {std::string(training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss") +
-                            gpuSuffix(c.type) + "_" + std::to_string(lanes) + (c.vocabulary % lanes ? "_cut" : ""),
-                        "gpu_loss_sum"});
+  runner.useGpuKernels(call, {std::string(training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss") +
+                                  (c.weighted ? "_weighted" : "") + gpuSuffix(c.type) + "_" + std::to_string(lanes) +
+                                  (c.vocabulary % lanes ? "_cut" : ""),
+                              "gpu_loss_sum"});
   Status status = runner.prepare(threads);
   EXPECT_TRUE(status.isOk()) << status.message();
   for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)
@@ -156,6 +163,13 @@ TEST(LinearCrossEntropyConformance, NarrowTypes) {
     expectLoss({64, 48, 256, 16, type});
     expectLoss({45, 32, 301, 16, type});
     expectLoss({20, 33, 600, 64, type});
+  }
+}
+
+TEST(LinearCrossEntropyConformance, WeightsOfRows) {
+  for (plan::DataType type : {plan::F32, plan::BF16, plan::F16}) {
+    expectLoss({45, 32, 301, 16, type, 1, /*weighted=*/true});
+    expectLoss({64, 48, 256, 64, type, 1, /*weighted=*/true});
   }
 }
 

@@ -68,7 +68,7 @@ inline void rowDot(void *const *buffers, const int64_t *scalars, int64_t begin, 
   }
 }
 
-template <bool training, plan::DataType type = plan::F32>
+template <bool training, plan::DataType type = plan::F32, bool weighted = false>
 void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *logits = static_cast<float *>(buffers[0]) + row * scalars[0];
@@ -87,9 +87,10 @@ void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begi
     for (int64_t c = 0; c < columns; ++c)
       sum += std::exp(double(logits[c]) - maximum);
     double lse = maximum + std::log(sum);
-    *loss = float(lse - logits[target]);
+    const float weight = weighted ? static_cast<float *>(buffers[training ? 4 : 3])[row] : 1;
+    *loss = float(lse - logits[target]) * weight;
     if (training) {
-      float scale = *static_cast<float *>(buffers[2]);
+      float scale = *static_cast<float *>(buffers[2]) * weight;
       for (int64_t c = 0; c < columns; ++c)
         logits[c] = roundedTo<type>((std::exp(logits[c] - lse) - (c == target ? 1 : 0)) * scale);
     }

@@ -22,6 +22,10 @@ class Case:
         self.name, self.work, self.adapter = name, work, CASES / name
         self.golden = json.loads((self.adapter / "golden.json").read_text())
         self.folder = ROOT / "tests/folders" / self.golden["folder"]
+        if "config" in self.golden:
+            self.folder = shutil.copytree(self.folder, work / "folder")
+            config = self.folder / "config.json"
+            config.write_text(json.dumps(json.loads(config.read_text()) | self.golden["config"]))
         self.model = json.loads((self.folder / "golden.json").read_text())
         self.shape = [self.model["batch"], self.model["seq"]]
         self.data = work / "data.safetensors"
@@ -80,6 +84,27 @@ def narrow(case):
         worst = max((abs(mine.get(n, math.inf) - w) / max(w, 1e-1 * largest), n) for n, w in want.items())
         errors = abs(steps[0]["loss"] - case.golden["losses"][0]), worst[0], max(abs(s["loss"] - w) for s, w in zip(steps, case.golden["losses"], strict=True))
         check(f"{case.name}: {precision}", all(e <= limit for e, limit in zip(errors, limits)), (errors, worst[1]))
+
+
+def narrow_as_peft(case):
+    """In bf16, on one rank and with ZeRO-3 on two: at most twice as far off PEFT's fp32 as PEFT's own bf16 is, each step beside the experts that it chose."""
+    own = json.loads((case.adapter / "bf16.json").read_text())
+    others = own.pop("other_choices", [[]] * case.model["steps"])
+    for what, batch, arguments, options in (("one rank", None, [], []), ("ZeRO-3 on 2", 1, ["--zero=3"], ["--ranks=2"])):
+        plan, gradients = case.work / f"bf16-{len(options)}.bin", case.work / f"bf16-{len(options)}-gradients"
+        case.compile(plan, *arguments, precision="bf16", batch=batch)
+        done, steps = case.run(plan, f"--dump-gradients={gradients}", *options)
+        if done.returncode:
+            continue
+        golden, mine = case.golden, norms(gradients)
+        largest = max(golden["gradients"].values())
+        wanted = [min([(w, v), *other], key=lambda x: abs(x[0] - s["loss"]) + abs(x[1] - s["grad_norm"]) / x[1]) for s, w, v, other in zip(steps, golden["losses"], golden["gradient_norms"], others, strict=True)]
+        errors = {"loss": abs(steps[0]["loss"] - wanted[0][0]), "losses": max(abs(s["loss"] - w) for s, (w, _) in zip(steps, wanted)),
+                  "gradient_norms": max(abs(s["grad_norm"] - v) / v for s, (_, v) in zip(steps, wanted)),
+                  "gradients": max(abs(mine.get(n, math.inf) - w) / max(w, 1e-1 * largest) for n, w in golden["gradients"].items())}
+        # One loss may be near by chance: the limit of each is that of the farthest.
+        limits = {**own, "loss": own["losses"]}
+        check(f"{case.name}: bf16 on {what}, as PEFT in bf16", all(1e-6 < errors[key] <= 2 * limit or errors[key] == 0 for key, limit in limits.items()), {k: (errors[k], 2 * limits[k]) for k in limits})
 
 
 def stages(case):
@@ -415,7 +440,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner"):
+             "experts-inner", "stacks", "stacks-swapped", "stacks-renamed"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -427,14 +452,18 @@ for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
 for name in ("list", "dora", "tokens"):
     with scratch() as work:
         into_graph(Case(name, work))
-for name in ("dora", "tokens", "experts"):
+for name in ("dora", "tokens", "experts", "stacks"):
     with scratch() as work:
         stages(Case(name, work))
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts"):
     with scratch() as work:
         narrow(Case(name, work))
-with scratch() as work:
-    on_gpus(Case("dora", work))
+for name in sorted(p.parent.name for p in CASES.glob("*/bf16.json")):
+    with scratch() as work:
+        narrow_as_peft(Case(name, work))
+for name in ("dora", "tokens"):  # tokens: on a part of the joined q|k|v alone, which is padded in bf16
+    with scratch() as work:
+        on_gpus(Case(name, work))
 for test in (stages, quantized, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))

@@ -68,4 +68,13 @@ with scratch() as work:
     check("a driver without a GPU: kernels for the host, and a note", found == host and "no kernels for a GPU" in said, (found, said))
     found, said = targets("asked.bin", "--target=host", **stand_ins)
     check("--target is obeyed", found == host, found)
+    found, said = targets("twice.bin", "--target=host,x86-64-v3", "--target=host", **stand_ins)
+    check("`host` is both of its instruction sets, and is made once", found == host, (found, said))
+    links = {}
+    for name in ("L40S-48GB", "H100-80GB"):
+        moved = json.loads(run("ztc", "memory", model, *gpu[:3], "--zero=0", "--target=sm_89", "--gpus=1", f"--gpu={name}", "--host-mem=1GiB", "--json", env={**os.environ, "XDG_CACHE_HOME": str(work)}).stdout)
+        links[name] = moved["rows"][0]["spaces"]["host"]["link_bytes_per_second"]
+    check("--gpu prices moves by the link of that GPU", links["L40S-48GB"] * 2 == links["H100-80GB"], links)
+    done = run("ztc", "compile", model, "--gpu=teapot", "-o", work / "none.bin", expect=2)
+    check("a GPU that is not known is an error that names those that are", "L40S-48GB" in done.stderr and "teapot" in done.stderr, done.stderr)
 finish()

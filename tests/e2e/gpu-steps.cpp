@@ -8,6 +8,7 @@
 //     gpu-steps PLAN STEP read|write      with guards on the ends of what it reads or writes, too
 #include "runtime/Device/cuda/CudaDevice.h"
 #include "runtime/Format/PlanFile.h"
+#include "runtime/Format/StepRuns.h"
 #include "runtime/Memory/Planner.h"
 #include "tests/e2e/KernelOperands.h"
 #include "tests/standin/ProcessLibraries.h"
@@ -67,7 +68,7 @@ public:
   Status run() {
     for (const plan::Program &program : plan_.programs())
       for (const plan::Step &step : program.steps())
-        if (isNew(step))
+        if (runsAtAll(step, kShape.accumulate) && isNew(step))
           ZTC_RETURN_IF_ERROR(execute(step).withContext("step '" + step.name() + "'"));
     if (!only_.name.empty())
       return executed_ ? Status::ok() : notFound("the plan has no step " + only_.name);

@@ -95,6 +95,95 @@ check("a step has the rows of the arguments", "16 rows" in said.stdout or "--acc
 said = plan(write("alone.json", DEEPSPEED), "--precision=fp32", "--seq=16")
 check("without arguments it is the defaults of TrainingArguments", "--lr=5e-5" in fates(said.stdout)["optimizer.params.lr"][1], said.stdout)
 
+# What such files hold beyond the first steps of a tutorial.
+QLORA = """base_model: some/model
+load_in_4bit: true
+datasets:
+  - path: tokens.bin
+    type: chat_template
+    field_messages: messages
+chat_template: tokenizer_default
+adapter: qlora
+lora_model_dir:
+sequence_len: 16
+pad_to_sequence_len: true
+lora_r: 2
+lora_alpha: 4
+peft_use_dora: true
+lora_mlp_kernel: true
+plugins:
+  - trainer.integrations.liger.LigerPlugin
+liger_rope: true
+gradient_accumulation_steps: 2
+micro_batch_size: 1
+num_epochs: 1
+optimizer: paged_adamw_8bit
+lr_scheduler: cosine
+learning_rate: 1e-4
+bf16: auto
+gradient_checkpointing: true
+gradient_checkpointing_kwargs:
+  use_reentrant: true
+warmup_ratio: 0.03
+evals_per_epoch: 4
+saves_per_epoch: 1
+fsdp:
+  - full_shard
+  - auto_wrap
+fsdp_config:
+  fsdp_offload_params: true
+  fsdp_state_dict_type: FULL_STATE_DICT
+special_tokens:
+  pad_token: "<pad>"
+"""
+found = fates(plan(write("qlora.yml", QLORA), "--gpus=1,2").stdout)
+for field, fate, text in (("fsdp", "taken", "--zero=3"), ("fsdp_config.fsdp_offload_params", "taken", "--host-mem"), ("fsdp_config.fsdp_state_dict_type", "not needed", "--zero"),
+                          ("peft_use_dora", "taken", "in --lora"), ("adapter", "taken", "dora=true"), ("plugins", "not needed", "fused"), ("liger_rope", "not needed", "fused"),
+                          ("chat_template", "not needed", "tokenizer"), ("datasets[0].field_messages", "not needed", "messages"), ("warmup_ratio", "taken", "--warmup=3%"),
+                          ("evals_per_epoch", "not needed", "--eval-every"), ("special_tokens.pad_token", "not needed", "padding"), ("gradient_checkpointing_kwargs.use_reentrant", "not needed", ""),
+                          ("lora_mlp_kernel", "not needed", "merged"), ("lora_model_dir", "not needed", "nothing is asked for")):
+    check(f"Axolotl's {field}", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
+OFFLOAD = {**DEEPSPEED, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "pin_memory": True}, "offload_param": {"device": "none"}, "max_live_parameters": 0,
+                                              "gather_16bit_weights_on_model_save": True, "stage3_prefetch_bucket_size": "auto"}, "aio": {"block_size": 1048576}, "prescale_gradients": False}
+found = fates(plan(write("offload.json", OFFLOAD), "--precision=fp32", "--gpus=1,2", "--seq=16").stdout)
+for field, fate, text in (("zero_optimization.offload_optimizer.device", "taken", "--host-mem"), ("zero_optimization.offload_param.device", "not needed", "nothing is asked for"),
+                          ("zero_optimization.offload_optimizer.pin_memory", "not needed", "in the plan"), ("zero_optimization.max_live_parameters", "not needed", ""),
+                          ("zero_optimization.gather_16bit_weights_on_model_save", "not needed", "whole"), ("aio.block_size", "not needed", "--measure-links")):
+    check(f"DeepSpeed's {field}", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
+refused = write("refused.yml", QLORA + "unfrozen_parameters:\n  - lm_head\npeft_layers_to_transform:\n  - 0\n").split("=")[1]
+said = plan(f"--config={refused}", expect=2).stderr
+check("what would change the training and has nothing here is refused by name", "unfrozen_parameters, peft_layers_to_transform" in said, said)
+# Modules that are saved whole, rank-stabilised scales, and several sets, one after the other.
+SETS = """base_model: model
+adapter: lora
+sequence_len: 16
+micro_batch_size: 1
+lora_r: 4
+lora_alpha: 8
+lora_target_modules: [q_proj, v_proj]
+lora_modules_to_save:
+  - lm_head
+  - norm
+peft_use_rslora: true
+shuffle_merged_datasets: true
+datasets:
+  - path: chats.safetensors
+    type: chat_template
+  - path: stories.safetensors
+    type: completion
+num_epochs: 1
+"""
+said = plan(write("sets.yml", SETS), "--gpus=1", "--global-batch=4", "--precision=fp32").stdout
+found = fates(said)
+for field, fate, text in (("adapter", "taken", "--lora=r=4,alpha=8,targets=q_proj+v_proj,rslora=true,save=lm_head+norm"), ("lora_modules_to_save", "taken", "in --lora"),
+                          ("peft_use_rslora", "taken", "in --lora"), ("datasets[1].path", "taken", "--data=stories.safetensors"), ("datasets[1].type", "not needed", "form"),
+                          ("shuffle_merged_datasets", "taken", "--shuffle")):
+    check(f"Axolotl's {field}, of several sets", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
+check("the command reads all sets", "--data=chats.safetensors --data=stories.safetensors" in said and "--shuffle" in said, said)
+part = write("part.yml", SETS.replace("    type: completion", "    shards: 10")).split("=")[1]
+said = plan(f"--config={part}", expect=2).stderr
+check("a part of a set is refused by name", "datasets[1].shards" in said, said)
+
 # What there is nothing for is named, all of it, and may be left out.
 odd = write("odd.json", {**ARGUMENTS, "label_smoothing_factor": 0.1, "neftune_noise_alpha": 5})
 said = plan(odd, "--precision=fp32", "--seq=16", expect=2)

@@ -9,11 +9,12 @@ What torchao's float8 training does with its tensorwise recipe (torchao.float8, 
 - code = (x.float() * scale).clamp(-largest, largest).to(format): PyTorch's own cast;
 - output = x w^T, grad_input = dy w, grad_weight = dy^T x of the codes, in float32, times both scales' inverses (float32), rounded to bfloat16;
 - x and w are e4m3; dy is e5m2 (torchao's default), or e4m3.
+`fused`: q, k, v and gate, up are one layer each, whose weights lie one under the other, as models with fused layers have them: one scale for all of a layer.
 It is what the linear layers of transformer blocks do; all else is bfloat16, with masters and AdamW in float32. Where this PyTorch has torch._scaled_mm for
 processors, the product is held against it.
 
 fp8/: a small Llama (config.json, model.safetensors), its data, golden.safetensors (gradients of step 0 in fp32) and, for each format of dy, gradients of step 0 in
-fp8 (e5m2.safetensors, e4m3.safetensors); fp8.json has losses and norms of each way, how far PyTorch's fp8 is off its fp32 (own_differences), and off itself where
+fp8 (e5m2.safetensors, e4m3.safetensors, and e5m2-fused, e4m3-fused); fp8.json has losses and norms of each way, how far PyTorch's fp8 is off its fp32 (own_differences), and off itself where
 attention is computed by another of its ways, eager (other_attention): a rounding that falls otherwise in bfloat16 turns codes over, and those turn others.
 fp8_codes.safetensors: the codes of all bfloat16 numbers, of random float32 numbers, and the numbers of all codes, by PyTorch's casts.
 """
@@ -73,8 +74,34 @@ class Fp8Linear(torch.nn.Module):
         return Fp8Product.apply(x, self.weight, self.kind)
 
 
-def with_fp8(model, kind):
+class Fp8Fused(torch.nn.Module):
+    """Layers of one input as one: the first that is called computes for all, the others give their part."""
+
+    def __init__(self, weights, kind, parts):
+        super().__init__()
+        self.weight, self.kind, self.parts = weights[len(parts)], kind, parts
+        self.weights = [weights] if not parts else None  # hidden from parameters(): the layers have their own
+        self.place = len(parts)
+        parts.append(None)
+
+    def forward(self, x):
+        if self.place == 0:
+            joined = Fp8Product.apply(x, torch.cat(self.weights[0]), self.kind)
+            self.parts[:] = joined.split([w.shape[0] for w in self.weights[0]], dim=-1)
+        return self.parts[self.place]
+
+
+def fuse(module, names, kind):
+    weights, parts = [getattr(module, name).weight for name in names], []
+    for name in names:
+        setattr(module, name, Fp8Fused(weights, kind, parts))
+
+
+def with_fp8(model, kind, fused):
     for block in model.model.layers:
+        if fused:
+            fuse(block.self_attn, ("q_proj", "k_proj", "v_proj"), kind)
+            fuse(block.mlp, ("gate_proj", "up_proj"), kind)
         for module in list(block.modules()):
             for name, child in list(module.named_children()):
                 if isinstance(child, torch.nn.Linear):
@@ -89,8 +116,8 @@ def train(start, way, ids, labels, attention="sdpa"):
     model.config._attn_implementation = attention
     if way != "fp32":
         model = model.to(torch.bfloat16)
-    if way in ("e5m2", "e4m3"):
-        model = with_fp8(model, {"e5m2": E5M2, "e4m3": E4M3}[way])
+    if way not in ("fp32", "bf16"):
+        model = with_fp8(model, {"e5m2": E5M2, "e4m3": E4M3}[way.split("-")[0]], fused=way.endswith("-fused"))
     groups = [{"params": [p for p in masters.values() if p.ndim >= 2], "weight_decay": DECAY},
               {"params": [p for p in masters.values() if p.ndim < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=1e-8, foreach=False)
@@ -172,7 +199,7 @@ def main():
     exact = train(model, "fp32", ids, labels)
     golden |= {"losses": exact[0], "gradient_norms": exact[1]}
     save_file(exact[2], FOLDER / "golden.safetensors")
-    for way in ("bf16", "e5m2", "e4m3"):
+    for way in ("bf16", "e5m2", "e4m3", "e5m2-fused", "e4m3-fused"):
         found = train(model, way, ids, labels)
         golden[way] = {"losses": found[0], "gradient_norms": found[1], "own_differences": differences(found, exact),
                        "other_attention": differences(train(model, way, ids, labels, "eager"), found)}

@@ -4,7 +4,7 @@ final weights of eight steps.
 
   python tests/golden/in_backward.py  # rewrites tests/golden/in_backward/
 
-Updates are made by hooks behind the accumulation of a gradient (Tensor.register_post_accumulate_grad_hook), one optimizer for each parameter, as PyTorch's
+Updates are made by hooks after the accumulation of a gradient (Tensor.register_post_accumulate_grad_hook), one optimizer for each parameter, as PyTorch's
 tutorial and torchtune do it. Where gradients are clipped the factor is that of ztc-run --clip=block (of the norm of the parameter's block, or of embedding,
 head and final norm by themselves) or --clip=previous (of the norm of all gradients of the step before; in the first step as block): then the updates wait
 for the norms of their block, which a hook of one parameter does not know.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the sections share: verdicts, runs with a time limit, and how far two runs are from each other. Sourced by day1.sh, which sets $root and $results.
 failures=0 leftOut=0
-models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters')
+models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters|fp8|savings')
 first=${models%%$'\n'*}
 
 say() { echo "$*" | tee -a "$results/summary.txt"; }
@@ -64,7 +64,28 @@ allocatesWhatItPredicts() {
   predicted=$(values "$1" predicted_bytes)
   [ -n "$predicted" ] && [ "$predicted" = "$(values "$1" allocated_bytes)" ]
 }
+# What the cost model said of a step when the plan was packed, and what it took; bytes of it are held by allocatesWhatItPredicts.
+predictedAndMeasured() { # LOG FOLDER PLAN
+  echo "$(values "$1" predicted_bytes) bytes; a step: $(cat "plans/$2/$3.seconds" 2> /dev/null || echo nothing) s predicted," \
+    "$(values "$1" step_ms | tail -n +4 | median | awk '{ print $1 / 1000 }') s measured"
+}
 median() { sort -n | awk '{ value[NR] = $1 } END { print NR ? value[int((NR + 1) / 2)] : "nan" }'; }
+# Trains a plan, holds its bytes, prints seconds; then the lines of a profile that PATTERN finds.
+measurePlan() { # FOLDER PLAN PATTERN OPTIONS...
+  local folder=$1 plan=$2 pattern=$3 log=$results/$2.jsonl status
+  shift 3
+  train 120 "$log" "plans/$folder" "$plan.bin" --gpus=1 --init=normal:0.02 --steps=12 --accumulate=4 "$@"
+  status=$?
+  if [ $status != 0 ] && grep -q 'bytes more than the' "${log%.jsonl}.txt"; then
+    leave "$plan: $(reason "${log%.jsonl}.txt")"
+    return
+  fi
+  verdict "$plan" $status "$(rate "$log") tokens/s, $(predictedAndMeasured "$log" "$folder" "$plan"), reserve $(grep '^reserve' "${log%.jsonl}.txt") $(reason "${log%.jsonl}.txt")"
+  allocatesWhatItPredicts "$log"
+  verdict "$plan: allocated is predicted" $?
+  train 120 "$results/$plan-profile.jsonl" "plans/$folder" "$plan.bin" --gpus=1 --init=normal:0.02 --steps=4 --accumulate=4 --profile "$@"
+  verdict "$plan: its profile" $? "$(grep -m 3 -iE "$pattern" "$results/$plan-profile.txt" | tr -s ' ' | tr '\n' ';')"
+}
 rate() { values "$1" tokens_per_second | tail -n +6 | median; } # LOG: without the first steps
 conformance() { # SECONDS FILE FILTER
   ZTC_TEST_DEVICE=cuda ZTC_SERVICE_KERNELS=$root/service-kernels.plan limited "$1" bin/ztc-runtime-tests --gtest_brief=1 --gtest_filter="$3" > "$2" 2>&1

@@ -65,6 +65,14 @@ for model in $models; do
   ZTC_STAND_INS=$build/lib/standin "$build/bin/gpu-kernels" "$folder/plans/$model/fp32.bin" > "$folder/expected/$model-kernels.txt" 2> "$stage/run.log" ||
     { cat "$stage/run.log" >&2; exit 1; }
 done
+# The same, and what the cost model says of a step beside it, in seconds.
+compileAndPredict() { # MODEL OUT OPTIONS...
+  local model=$1 plan=$2
+  shift 2
+  compile "$large" "$model" "$plan" "$@"
+  "$build/bin/ztc" memory "$model" --target="$large" --json "$@" > "$stage/memory.json" 2> "$stage/compile.log" || { cat "$stage/compile.log" >&2; exit 1; }
+  grep -o -m 1 '"cost_model_seconds": *[0-9.e+-]*' "$stage/memory.json" | head -n 1 | sed 's/.*: *//' > "${plan%.bin}.seconds"
+}
 # A model's config.json with another number of layers, in a folder of its own.
 cut() { # MODEL LAYERS
   local made=$stage/$1-$2layers
@@ -75,7 +83,7 @@ cut() { # MODEL LAYERS
 if [ $bench = 1 ]; then
   [ -n "${ZTC_FIXTURES:-}" ] || { echo "pack.sh: --bench needs ZTC_FIXTURES" >&2; exit 1; }
   large=${large:-sm_90a}
-  mkdir -p "$folder"/plans/{bench,parity,adapters}
+  mkdir -p "$folder"/plans/{bench,parity,adapters,fp8,savings}
   common="--precision=bf16 --gpus=1"
   # 8B is whole for 141 GB, and cut to 12 layers for 80 GB.
   for entry in llama-3.2-1b:16:4:2048:78 llama-3-8b:12:1:8192:78 llama-3-8b:32:1:8192:138; do
@@ -83,6 +91,8 @@ if [ $bench = 1 ]; then
     model=$(cut "$name" "$layers")
     cp "$model/config.json" "$folder/plans/bench/$name-$layers-layers.json"
     compile "$large" "$model" "$folder/plans/bench/$name-$layers-layers.bin" --batch=$batch --seq=$seq $common --mem=${memory}GiB --accumulate=8
+    [[ $large =~ sm_8[06] ]] || # these have no products in fp8
+      compileAndPredict "$model" "$folder/plans/fp8/$name-$layers-layers.bin" --batch=$batch --seq=$seq --precision=fp8 --gpus=1 --mem=${memory}GiB --accumulate=4
   done
   # Real heads, head lengths and rows; two layers, so that PyTorch in fp32 fits beside.
   for entry in llama-3.2-1b:1:2048 llama-3-8b:1:8192; do
@@ -95,9 +105,13 @@ if [ $bench = 1 ]; then
     done
   done
   for quantize in "" nf4 int8; do
-    compile "$large" "$ZTC_FIXTURES/llama-3-8b" "$folder/plans/adapters/llama-3-8b-lora${quantize:+-$quantize}.bin" --batch=1 --seq=2048 $common --mem=78GiB \
+    compileAndPredict "$ZTC_FIXTURES/llama-3-8b" "$folder/plans/adapters/llama-3-8b-lora${quantize:+-$quantize}.bin" --batch=1 --seq=2048 $common --mem=78GiB \
       --lora=r=16,alpha=32,targets=all-linear ${quantize:+--quantize=$quantize} --accumulate=4
   done
+  one=$(cut llama-3.2-1b 16)
+  compileAndPredict "$one" "$folder/plans/savings/1b-int8-states.bin" --batch=4 --seq=2048 $common --mem=78GiB --optimizer-state=int8 --accumulate=4
+  compileAndPredict "$one" "$folder/plans/savings/1b-packed.bin" --batch=4 --seq=2048 $common --mem=78GiB --pack --accumulate=4
+  compileAndPredict "$one" "$folder/plans/savings/1b-host-memory.bin" --batch=4 --seq=2048 $common --mem=40GiB --host-mem=64GiB --accumulate=4
 fi
 tar -C "$stage" -czf "$out" ztc-gpu
 bytes=$(stat -c %s "$out")

@@ -1,6 +1,6 @@
 // What ranks send one another, on a stream of its own.
 #include "compiler/Conversion/Steps/Steps.h"
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 
 using namespace mlir;
 
@@ -28,6 +28,11 @@ LogicalResult emitStart(Operation *op, StepEmitter &emitter) {
     collective.slots = {emitter.operand(op->getOperand(0), Access::ReadWrite), emitter.scratch(op, 0)};
   } else {
     collective.slots = {emitter.operand(op->getOperand(0), Access::ReadWrite), emitter.scratch(op, 0)};
+    if (isa<dist::AllReduceMaxStartOp>(op)) {
+      kind = Kind::AllReduceMax;
+      name = "all_reduce maxima";
+      reason = "the largest of all ranks' numbers";
+    }
   }
   if (bucket)
     collective.layer = emitter.buckets().layer(bucket);
@@ -82,6 +87,7 @@ void registerCollectiveStep(DialectRegistry &registry) {
     attach<dist::AllGatherStartOp, dist::AllGatherDoneOp>(*context);
     attach<dist::ReduceScatterStartOp, dist::ReduceScatterDoneOp>(*context);
     attach<dist::AllReduceStartOp, dist::AllReduceDoneOp>(*context);
+    attach<dist::AllReduceMaxStartOp, dist::AllReduceMaxDoneOp>(*context);
   });
 }
 

@@ -26,6 +26,15 @@ struct PackSteps : StepSourceOpInterface::ExternalModel<PackSteps, dist::PackOp>
     for (auto [part, offset] : llvm::zip_equal(pack.getParts(), pack.getOffsets())) {
       fill(end, offset);
       end = offset + elementsOf(part);
+      Operation *source = part.getDefiningOp();
+      auto owned = source ? source->getAttrOfType<StringAttr>(dist::kOwnedParameter) : StringAttr();
+      if (!owned)
+        continue;
+      // What one rank computes is zero on the others: the sum over ranks is what it has.
+      fill(offset, end);
+      Operation &step = emitter.builder().getInsertionBlock()->back();
+      step.setAttr(dist::kOwnedParameter, owned);
+      step.setAttr(dist::kUnlessOwner, emitter.builder().getUnitAttr());
     }
     fill(end, emitter.buckets().elements(pack.getBucket().getType()));
     return success();

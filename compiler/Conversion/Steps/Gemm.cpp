@@ -1,6 +1,7 @@
-// Matrix products.
+// Matrix products, and those with a sum.
 #include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/MatmulAdd.h"
 
 using namespace mlir;
 
@@ -8,9 +9,9 @@ namespace ztc {
 using plan_ir::Access;
 namespace {
 
-struct MatmulSteps : StepSourceOpInterface::ExternalModel<MatmulSteps, graph::MatmulOp> {
+template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel<MatmulSteps<Op>, Op> {
   LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
-    auto matmul = cast<graph::MatmulOp>(op);
+    auto matmul = cast<Op>(op);
     auto a = cast<RankedTensorType>(matmul.getA().getType()), b = cast<RankedTensorType>(matmul.getB().getType());
     auto y = cast<RankedTensorType>(matmul.getY().getType());
     unsigned rank = y.getRank();
@@ -27,6 +28,8 @@ struct MatmulSteps : StepSourceOpInterface::ExternalModel<MatmulSteps, graph::Ma
                                  emitter.operand(matmul.getB(), Access::Read), emitter.result(op->getResult(0))};
     if (op->hasAttr(plan_ir::kScratch))
       slots.push_back(emitter.scratch(op, 0));
+    if constexpr (std::is_same_v<Op, graph::MatmulAddOp>)
+      slots.push_back(emitter.operand(matmul.getC(), Access::Read));
     auto gemm = emitter.begin<plan_ir::GemmOp>(head, slots);
     gemm.m = emitter.number(m);
     gemm.n = emitter.number(n);
@@ -50,8 +53,10 @@ struct MatmulSteps : StepSourceOpInterface::ExternalModel<MatmulSteps, graph::Ma
 } // namespace
 
 void registerGemmStep(DialectRegistry &registry) {
-  registry.addExtension(
-      +[](MLIRContext *context, graph::GraphDialect *) { graph::MatmulOp::attachInterface<MatmulSteps>(*context); });
+  registry.addExtension(+[](MLIRContext *context, graph::GraphDialect *) {
+    graph::MatmulOp::attachInterface<MatmulSteps<graph::MatmulOp>>(*context);
+    graph::MatmulAddOp::attachInterface<MatmulSteps<graph::MatmulAddOp>>(*context);
+  });
 }
 
 } // namespace ztc

@@ -1,4 +1,5 @@
 // The head and the loss.
+#include "compiler/Conversion/StepRoles.h"
 #include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "runtime/Format/ScratchSizes.h"
@@ -10,7 +11,7 @@ using plan_ir::Access;
 namespace {
 
 LogitForm formOf(graph::LinearCrossEntropyOp loss) {
-  return {loss.getLogitScale().convertToDouble(), loss.getSoftcap().convertToDouble()};
+  return {loss.getLogitScale().convertToDouble(), loss.getSoftcap().convertToDouble(), bool(loss.getWeights())};
 }
 
 struct LossSteps : StepSourceOpInterface::ExternalModel<LossSteps, graph::LinearCrossEntropyOp> {
@@ -31,6 +32,8 @@ struct LossSteps : StepSourceOpInterface::ExternalModel<LossSteps, graph::Linear
     }
     if (op->getAttrOfType<ArrayAttr>(plan_ir::kScratch).size() > 1)
       slots.push_back(emitter.scratch(op, 1));
+    if (loss.getWeights())
+      slots.push_back(emitter.operand(loss.getWeights(), Access::Read));
     StepHead head =
         emitter.describe(op, "linear_cross_entropy", "head and loss in chunks: library products, generated rows");
     auto step = emitter.begin<plan_ir::LinearCrossEntropyOp>(head, slots);
@@ -46,6 +49,7 @@ struct LossSteps : StepSourceOpInterface::ExternalModel<LossSteps, graph::Linear
     step.gpu_chunk = emitter.number(gpuLinearCrossEntropyChunk(
         dimensionOf(loss.getHidden(), 0), dimensionOf(loss.getHead(), 0), elementBytes(loss.getHidden().getType())));
     step.groups = emitter.number(cast<RankedTensorType>(loss.getLoss().getType()).getNumElements());
+    step.weighted = emitter.flag(bool(loss.getWeights()));
     step.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::LinearCrossEntropyOp>(op, step);
   }
@@ -64,6 +68,11 @@ struct LossSteps : StepSourceOpInterface::ExternalModel<LossSteps, graph::Linear
 };
 
 } // namespace
+
+bool isTrainingLoss(Operation *step) {
+  auto loss = dyn_cast<plan_ir::LinearCrossEntropyOp>(step);
+  return loss && loss.getTraining();
+}
 
 void registerLinearCrossEntropyStep(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, graph::GraphDialect *) {

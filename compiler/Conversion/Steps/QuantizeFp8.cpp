@@ -16,6 +16,8 @@ struct QuantizeFp8Steps : StepSourceOpInterface::ExternalModel<QuantizeFp8Steps,
                                  emitter.scratch(op, 0)};
     for (OpResult codes : op->getResults().drop_front())
       slots.push_back(emitter.result(codes));
+    if (Value amax = quantize.getAmax())
+      slots.push_back(emitter.operand(amax, Access::Read));
     auto step = emitter.begin<plan_ir::QuantizeFp8Op>(head, slots);
     step.rows = emitter.number(dimensionOf(quantize.getX(), 0));
     step.columns = emitter.number(dimensionOf(quantize.getX(), 1));

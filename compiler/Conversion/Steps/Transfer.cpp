@@ -1,4 +1,5 @@
 // Checkpoint, export and gradient dumps: planned, never executed.
+#include "compiler/Conversion/StepRoles.h"
 #include "compiler/Conversion/Steps/Steps.h"
 
 using namespace mlir;
@@ -28,6 +29,10 @@ void emitTransfer(ModuleOp module, OpBuilder &builder) {
   step.reason = steps.getStringAttr("checkpoint, export and gradient dumps go through one buffer");
   step.flops = steps.getI64IntegerAttr(0);
   plan_ir::TransferOp::create(steps, module.getLoc(), TypeRange(), ValueRange(), step);
+}
+
+bool isTransfer(Operation *step) {
+  return isa<plan_ir::TransferOp>(step);
 }
 
 /// No op becomes one: it stands in a program of its own.

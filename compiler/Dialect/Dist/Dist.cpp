@@ -1,4 +1,4 @@
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
 #include "runtime/Format/Shards.h"
@@ -28,6 +28,10 @@ void DistDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Dist/DistOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Dist/DistFp8.cpp.inc"
       >();
 }
 

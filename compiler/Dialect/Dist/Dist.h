@@ -33,6 +33,10 @@ mlir::DictionaryAttr makeBucketParameter(mlir::StringAttr name, llvm::ArrayRef<i
 
 /// Module attribute, i64: the ZeRO stage 0..3 that the layouts follow.
 inline constexpr llvm::StringLiteral kZero = "dist.zero";
+/// Op, from phase `schedule` on, and the steps that it becomes: the name of the parameter to whose owner it belongs.
+inline constexpr llvm::StringLiteral kOwnedParameter = "dist.owned_parameter";
+/// Step, beside that: all ranks but the owner execute it.
+inline constexpr llvm::StringLiteral kUnlessOwner = "dist.unless_owner";
 /// The mesh axis over which data is parallel, and the mesh's symbol.
 inline constexpr llvm::StringLiteral kDataAxis = "data", kMesh = "mesh";
 

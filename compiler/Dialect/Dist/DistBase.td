@@ -59,9 +59,9 @@ class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemo
 
 /// A bucket is 1-D; its length depends on the world size.
 def Dist_FlatTensor : 1DTensorOf<[F16, BF16, F32, F64]>;
-/// One that only holds what is not trained may hold bytes: weights in fewer bits.
-def Dist_StoredFlatTensor : 1DTensorOf<[F16, BF16, F32, F64, I8]>;
-def Dist_StoredTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I8]>;
+/// One that only holds what is not trained may hold bytes: weights in fewer bits; fp8 codes of one stand for it where it is gathered.
+def Dist_StoredFlatTensor : 1DTensorOf<[F16, BF16, F32, F64, I8, F8E4M3FN]>;
+def Dist_StoredTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I8, F8E4M3FN]>;
 def Dist_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 def Dist_Scalar : 0DTensorOf<[F32, F64]>;
 #endif

@@ -49,6 +49,22 @@ def Dist_ViewOp : Dist_Op<"view", [Pure, Dist_Aliasing]> {
   let hasVerifier = 1;
 }
 
+def Dist_OwnMatrixOp : Dist_Op<"own_matrix", [Pure, Dist_Aliasing, AllTypesMatch<["x", "y"]>]> {
+  let summary = "The operand on the rank to which a parameter's matrix falls, zeros on all others.";
+  let description = [{
+        %y = dist.own_matrix %x of "layers.0.q_proj.weight" in @block0_muon : tensor<8x6xbf16>
+
+    Muon makes each direction orthogonal on one rank: what is computed of zeros is zero, and a sum over ranks gives all the matrices. The owner
+    is a function of the bucket's shapes and the number of ranks (runtime/Format/MatrixOwners.h). An alias: a rank that is not the owner executes
+    nothing that reads it, up to the dist.pack, and the part there is filled with zeros.
+    (C1) the bucket has a parameter of this name, where it is known.
+  }];
+  let arguments = (ins Dist_FloatTensor:$x, StrAttr:$parameter, FlatSymbolRefAttr:$bucket);
+  let results = (outs Dist_FloatTensor:$y);
+  let assemblyFormat = "$x `of` $parameter `in` $bucket attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
 def Dist_PackOp : Dist_Op<"pack", [Pure]> {
   let summary = "A bucket made of its parts: an alias, each part is produced at its place.";
   let description = [{

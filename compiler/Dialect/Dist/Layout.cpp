@@ -67,6 +67,20 @@ std::optional<ztc::Alias> OwnShardOp::getAlias() {
   return ztc::Alias{getFull(), 0, /*ownShard=*/true};
 }
 
+std::optional<ztc::Alias> OwnMatrixOp::getAlias() {
+  return ztc::Alias{getX(), 0};
+}
+
+LogicalResult OwnMatrixOp::verify() {
+  // (C1)
+  auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());
+  if (bucket && llvm::none_of(bucket.getParameters(), [&](Attribute entry) {
+        return readBucketParameter(entry).name.getValue() == getParameter();
+      }))
+    return emitOpError("(C1) bucket ") << getBucketAttr() << " has no parameter '" << getParameter() << "'";
+  return success();
+}
+
 LogicalResult OwnShardOp::verify() {
   return verifyLayouts(*this, getFull().getType(), getShard().getType());
 }

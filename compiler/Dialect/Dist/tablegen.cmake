@@ -6,3 +6,5 @@ ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistAttributes.h.inc -gen-att
 ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistAttributes.cpp.inc -gen-attrdef-defs -attrdefs-dialect=dist)
 ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistTypes.h.inc -gen-typedef-decls -typedefs-dialect=dist)
 ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistTypes.cpp.inc -gen-typedef-defs -typedefs-dialect=dist)
+ztc_tablegen_file(compiler/Dialect/Dist/DistFp8.td DistFp8.h.inc -gen-op-decls)
+ztc_tablegen_file(compiler/Dialect/Dist/DistFp8.td DistFp8.cpp.inc -gen-op-defs)

@@ -1,4 +1,4 @@
-// Names of the attributes of generation with a key/value cache (see RationaleGraph.md).
+// Names of the attributes of generation with a key/value cache (see RationaleGraph.md), and of how ops are rounded.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 
@@ -10,5 +10,7 @@ inline constexpr llvm::StringLiteral kNoCache = "graph.no_cache";
 /// is not rounded, and neither is what is computed of it before the next product. Parameter: it is f32 in every
 /// precision.
 inline constexpr llvm::StringLiteral kWide = "graph.wide";
+/// Sigmoid in f32 of which all that is made is rounded to 16 bits: a kernel may compute it as exactly as that needs.
+inline constexpr llvm::StringLiteral kRoundedNarrow = "graph.rounded_narrow";
 
 } // namespace ztc::graph

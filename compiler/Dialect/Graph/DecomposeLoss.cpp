@@ -20,6 +20,10 @@ struct Rows {
     counts = target >= zeroLike(target);
   }
 };
+/// (T) weights as (T, 1) of the type of `like`.
+Expr weightColumn(const Expr &like, Value weights) {
+  return castTo(reshape(like.with(weights), {like.dim(0), 1}), like.elementType());
+}
 } // namespace
 
 // The sum over rows is one over a (T, 1) tensor: partial sums of blocks of rows, which share a kernel with the rows.
@@ -29,7 +33,10 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::decompose(OpBuilder &builder) {
   Expr maximum = reduceMaxLast(x);
   Expr lse = maximum + log(reduceSumLast(exp(x - broadcastLike(maximum, x))));
   Expr wanted = reduceSumLast(select(rows.isTarget, x, zeroLike(x)));
-  Expr losses = select(rows.counts, lse - wanted, zeroLike(lse));
+  Expr own = lse - wanted;
+  if (getWeights())
+    own = own * weightColumn(lse, getWeights());
+  Expr losses = select(rows.counts, own, zeroLike(lse));
   auto type = cast<RankedTensorType>(getLoss().getType());
   Expr loss = type.getRank() == 0
                   ? reshape(reduceSum(losses, {0}), {})
@@ -46,6 +53,8 @@ FailureOr<SmallVector<Value>> CrossEntropyGradOp::decompose(OpBuilder &builder) 
   Expr hit = select(rows.isTarget, constantLike(x, 1.0), zeroLike(x));
   Expr scale = castTo(x.with(getDloss()), x.elementType());
   Expr gradient = (probability - hit) * broadcast(reshape(scale, {1, 1}), x.type().getShape());
+  if (getWeights())
+    gradient = gradient * broadcastLike(weightColumn(x, getWeights()), x);
   gradient = select(broadcastLike(rows.counts, x), gradient, zeroLike(x));
   return SmallVector<Value>{castTo(gradient, getElementTypeOrSelf(getDlogits().getType())).value()};
 }
@@ -62,12 +71,13 @@ FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder
     logits = bent * cap;
   }
   Type lossType = cast<RankedTensorType>(getLoss().getType()).clone(logits.elementType());
-  Expr loss = hidden.with(CrossEntropyOp::create(builder, getLoc(), lossType, logits.value(), getTargets()));
+  Expr loss =
+      hidden.with(CrossEntropyOp::create(builder, getLoc(), lossType, logits.value(), getTargets(), getWeights()));
   SmallVector<Value> results{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
   if (getScale()) {
     Expr scale = castTo(hidden.with(getScale()), logits.elementType());
-    Expr dlogits = hidden.with(
-        CrossEntropyGradOp::create(builder, getLoc(), logits.type(), logits.value(), getTargets(), scale.value()));
+    Expr dlogits = hidden.with(CrossEntropyGradOp::create(builder, getLoc(), logits.type(), logits.value(),
+                                                          getTargets(), scale.value(), getWeights()));
     if (cap != 0.0)
       dlogits = dlogits * (1.0 - bent * bent);
     if (factor != 1.0)

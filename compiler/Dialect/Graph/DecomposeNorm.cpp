@@ -1,6 +1,7 @@
 // Normalisation, softmax and gated activations in primitive ops, in the order in which PyTorch computes them. Every
 // reduction and every broadcast runs over the last dimension (or over all others: the weight), as a kernel that works
 // row by row wants it. Narrow operands are widened, narrow results rounded once.
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
 
@@ -49,15 +50,23 @@ FailureOr<SmallVector<Value>> SoftmaxOp::decompose(OpBuilder &builder) {
   return rounded(*this, {e / broadcastLike(reduceSumLast(e), e)});
 }
 
+/// sigmoid(x), marked where all that is made of it is rounded to the narrow type of `results`.
+static Expr sigmoidFor(const Expr &x, ResultRange results) {
+  Expr s = sigmoid(x);
+  if (llvm::all_of(results.getTypes(), isNarrow))
+    s.value().getDefiningOp()->setAttr(kRoundedNarrow, UnitAttr::get(s.value().getContext()));
+  return s;
+}
+
 FailureOr<SmallVector<Value>> SwigluOp::decompose(OpBuilder &builder) {
   Expr place(builder, getLoc(), getGate()), gate = widen(place), up = widen(gate.with(getUp()));
-  return rounded(*this, {gate * sigmoid(gate) * up});
+  return rounded(*this, {gate * sigmoidFor(gate, getOperation()->getResults()) * up});
 }
 
 FailureOr<SmallVector<Value>> SwigluGradOp::decompose(OpBuilder &builder) {
   Expr place(builder, getLoc(), getGate()), gate = widen(place), up = widen(gate.with(getUp())),
                                             dy = widen(gate.with(getDy()));
-  Expr s = sigmoid(gate);
+  Expr s = sigmoidFor(gate, getOperation()->getResults());
   Expr dgate = dy * up * (s * (1.0 + gate * (1.0 - s)));
   Expr dup = dy * (gate * s);
   return rounded(*this, {dgate, dup});

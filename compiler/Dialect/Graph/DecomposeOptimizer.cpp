@@ -24,7 +24,7 @@ static Expr masterOf(const Expr &parameter, Value master) {
 }
 
 /// The numbers of all elements, `index` counting them in the whole bucket.
-static Expr elementNumbers(OptimizerStepOp op, const Expr &index) {
+template <typename Op> static Expr elementNumbers(Op op, const Expr &index) {
   if (!op.getNumbers())
     return index;
   const ArrayRef<int64_t> starts = *op.getStarts();
@@ -36,33 +36,84 @@ static Expr elementNumbers(OptimizerStepOp op, const Expr &index) {
   return first + index;
 }
 
+/// A field of the step parameters in every element of a tensor like `like`.
+static Expr fieldLike(const Expr &like, Value hyper, StepParameter parameter) {
+  Expr scalar = reshape(slice(like.with(hyper), {static_cast<int64_t>(parameter)}, {1}), {});
+  return broadcastLike(castTo(scalar, like.elementType()), like);
+}
+
+/// Where each element of a tensor like `like` stands in the whole bucket, also in a shard of it.
+static Expr placesLike(const Expr &like) {
+  OpBuilder &builder = like.builder();
+  return like.with(
+      IotaOp::create(builder, like.loc(), cast<RankedTensorType>(like.type().clone(builder.getI64Type())), 0));
+}
+
+/// What is stored of the new `value` of something: in codes or rounded stochastically where its type is that, `old`
+/// where the update does not proceed (`proceed` in every element). `numbers` are the elements', once something needs
+/// them.
+template <typename Op>
+static Value keptValue(Op op, const Expr &value, const Expr &old, int64_t stream, const Expr &proceed,
+                       std::optional<Expr> &numbers) {
+  OpBuilder &builder = value.builder();
+  const Location loc = value.loc();
+  if (isa<Block8Type>(old.elementType()))
+    return EncodeBlocksOp::create(builder, loc, old.type(), value.value(), old.value(), proceed.value()).getY();
+  Expr next = value;
+  if (value.elementType() != old.elementType()) {
+    if (!numbers)
+      numbers = elementNumbers(op, placesLike(value));
+    next = value.with(StochasticRoundOp::create(builder, loc, old.type(), value.value(), numbers->value(),
+                                                fieldLike(value, op.getHyper(), StepParameter::RandomSeed).value(),
+                                                fieldLike(value, op.getHyper(), StepParameter::RandomStep).value(),
+                                                builder.getI64IntegerAttr(stream)));
+  }
+  return select(proceed, next, old).value();
+}
+
+/// The numbers of a state, of the type of `computed`.
+static Expr stateNumbers(const Expr &computed, Value state) {
+  if (!isa<Block8Type>(getElementTypeOrSelf(state.getType())))
+    return widen(computed.with(state));
+  return computed.with(
+      DecodeBlocksOp::create(computed.builder(), computed.loc(), cast<RankedTensorType>(computed.type()), state));
+}
+
+/// The first part of torch.optim.Muon: b' = lerp(b, g, 1 - momentum); the direction lerp(g, b', momentum) is rounded
+/// to bf16, as what makes it orthogonal begins by rounding it.
+FailureOr<SmallVector<Value>> MomentumDirectionOp::decompose(OpBuilder &builder) {
+  const Expr stored(builder, getLoc(), getGradient());
+  const Expr wide = widen(stored);
+  const Expr g = wide * broadcastLike(castTo(wide.with(getGradientScale()), wide.elementType()), wide);
+  const Expr old = stateNumbers(wide, getMomentum());
+  const Expr rest = 1.0 - fieldLike(wide, getHyper(), StepParameter::Momentum);
+  const Expr momentum = old + rest * (g - old);
+  const Expr direction = momentum - (momentum - g) * rest;
+  std::optional<Expr> numbers;
+  return SmallVector<Value>{castTo(direction, getElementTypeOrSelf(getDirection().getType())).value(),
+                            keptValue(*this, momentum, wide.with(getMomentum()), /*stream=*/0,
+                                      broadcastLike(wide.with(getProceed()), wide), numbers)};
+}
+
 FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
   const OptimizerRule *rule = findOptimizer(getOptimizer());
   if (!rule)
     return emitOpError("no optimizer '") << getOptimizer() << "' is registered", failure();
   const Location loc = getLoc();
   SmallVector<Value> oldStates = keptValues();
-  const Value master = oldStates.size() > rule->states.size() ? oldStates.pop_back_val() : Value();
+  const Value master = oldStates.size() > rule->statesOfStep() ? oldStates.pop_back_val() : Value();
   const Expr stored(builder, loc, getParameter()), p = masterOf(stored, master);
   SmallVector<Expr> states;
   for (Value state : oldStates)
-    states.push_back(isa<Block8Type>(getElementTypeOrSelf(state.getType()))
-                         ? p.with(DecodeBlocksOp::create(builder, loc, cast<RankedTensorType>(p.type()), state))
-                         : widen(p.with(state)));
+    states.push_back(stateNumbers(p, state));
   const Type element = p.elementType();
-  /// A scalar in every element.
-  auto spread = [&](const Expr &scalar) { return broadcastLike(scalar, p); };
-  auto field = [&](StepParameter parameter) {
-    Expr vector = p.with(getHyper());
-    return spread(castTo(reshape(slice(vector, {static_cast<int64_t>(parameter)}, {1}), {}), element));
-  };
-  // The index is that of the whole bucket, also in a shard of it.
-  auto index = [&] {
-    return p.with(IotaOp::create(builder, loc, cast<RankedTensorType>(p.type().clone(builder.getI64Type())), 0));
-  };
-  const RateFactors rates = rateFactorsOf(*this);
-  /// What the learning rate of each element is multiplied by.
-  auto rateFactors = [&] {
+  auto field = [&](StepParameter parameter) { return fieldLike(p, getHyper(), parameter); };
+  auto index = [&] { return placesLike(p); };
+  const RateFactors rates = rateFactorsOf(*this), changes = changeFactorsOf(*this);
+  /// The factor of each element.
+  auto factors = [&](const RateFactors &rates) {
+    if (rates.empty())
+      return constantLike(p, 1);
     Expr factor = constantLike(p, rates.factors.back());
     if (rates.factors.size() == 1)
       return factor;
@@ -74,9 +125,9 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
   };
   auto hyper = [&](StepParameter parameter) {
     if (!rates.empty() && (parameter == StepParameter::LearningRate || parameter == StepParameter::StepSize))
-      return field(parameter) * rateFactors();
+      return field(parameter) * factors(rates);
     if (!rates.empty() && parameter == StepParameter::DecayFactor)
-      return 1.0 - field(StepParameter::LearningRate) * rateFactors() * field(StepParameter::WeightDecay);
+      return 1.0 - field(StepParameter::LearningRate) * factors(rates) * field(StepParameter::WeightDecay);
     return field(parameter);
   };
   auto whereDecayed = [&, decayed = int64_t(getDecayed())](function_ref<Expr()> with, const Expr &without) {
@@ -87,8 +138,8 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
     Expr place = index();
     return select(place < constantLike(place, static_cast<double>(decayed)), with(), without);
   };
-  const Expr g = castTo(p.with(getGradient()), element) * spread(castTo(p.with(getGradientScale()), element));
-  OptimizerUpdate update = rule->update({p, g, states, hyper, whereDecayed});
+  const Expr g = castTo(p.with(getGradient()), element) * broadcastLike(castTo(p.with(getGradientScale()), element), p);
+  OptimizerUpdate update = rule->update({p, g, states, hyper, whereDecayed, [&] { return factors(changes); }});
   if (update.states.size() != oldStates.size())
     return emitOpError("the rule of '") << getOptimizer() << "' gives " << update.states.size() << " states, expected "
                                         << oldStates.size(),
@@ -96,18 +147,8 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
 
   const Expr proceed = broadcastLike(p.with(getProceed()), p);
   std::optional<Expr> numbers; // of the elements, where something is rounded
-  auto keep = [&](const Expr &value, const Expr &old, int64_t stream) -> Value {
-    if (isa<Block8Type>(old.elementType()))
-      return EncodeBlocksOp::create(builder, loc, old.type(), value.value(), old.value(), proceed.value()).getY();
-    Expr next = value;
-    if (value.elementType() != old.elementType()) {
-      if (!numbers)
-        numbers = elementNumbers(*this, index());
-      next = p.with(StochasticRoundOp::create(
-          builder, loc, old.type(), value.value(), numbers->value(), hyper(StepParameter::RandomSeed).value(),
-          hyper(StepParameter::RandomStep).value(), builder.getI64IntegerAttr(stream)));
-    }
-    return select(proceed, next, old).value();
+  auto keep = [&](const Expr &value, const Expr &old, int64_t stream) {
+    return keptValue(*this, value, old, stream, proceed, numbers);
   };
   SmallVector<Value> results{Value()};
   for (auto [number, state] : llvm::enumerate(update.states))

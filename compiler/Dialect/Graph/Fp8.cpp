@@ -1,5 +1,6 @@
 // Products in fp8: constraints, policy, workspace and cost.
 #include "compiler/Dialect/Graph/Fp8.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "runtime/Core/Fp8.h"
@@ -13,15 +14,11 @@ using enum ztc::Storage;
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Graph/GraphFp8.cpp.inc"
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 LogicalResult QuantizeFp8Op::verify() {
   const RankedTensorType x = tensorOf(getX());
   // (C1)
   if (x.getRank() != 2 || x.getDimSize(0) % int64_t(ztc::kFp8Tile) || x.getDimSize(1) % int64_t(ztc::kFp8Tile))
-    return emitOpError("reads ") << x << ", which is no matrix of sizes that are multiples of "
+    return emitOpError("reads ") << x << ", which is not a matrix of sizes that are multiples of "
                                  << int64_t(ztc::kFp8Tile);
   // (C2)
   if (tensorOf(getScale()).getDimSize(0) != 2)
@@ -40,11 +37,15 @@ LogicalResult QuantizeFp8Op::verify() {
     if (tensorOf(codes).getElementType() != tensorOf(getCodes()[0]).getElementType())
       return emitOpError("gives codes of two formats: ") << getCodes()[0].getType() << ", " << codes.getType();
   }
+  // (C6)
+  if (getAmax() && (getElementTypeOrSelf(getAmax()) != x.getElementType() ||
+                    tensorOf(getAmax()).getNumElements() % int64_t(ztc::kFp8Tile)))
+    return emitOpError("reads absolute maxima ") << getAmax().getType() << " of " << x;
   return success();
 }
 
 PrecisionRule QuantizeFp8Op::getPrecisionRule() {
-  PrecisionRule rule{{Narrow}, {Wide}};
+  PrecisionRule rule{{Narrow, Narrow}, {Wide}};
   rule.results.append(getCodes().size(), Free);
   return rule;
 }
@@ -60,6 +61,55 @@ StringRef QuantizeFp8Op::getTransientResult() {
 // A comparison, a product and a rounding.
 int64_t QuantizeFp8Op::getFlops() {
   return 3 * elementCount(getX());
+}
+
+LogicalResult RowAmaxOp::verify() {
+  const RankedTensorType x = tensorOf(getX()), y = tensorOf(getY());
+  // (C1)
+  if (x.getRank() != 2)
+    return emitOpError("reads ") << x << ", which is not a matrix";
+  // (C2)
+  if (y != RankedTensorType::get({x.getDimSize(0), 1}, x.getElementType()))
+    return emitOpError("gives absolute maxima ") << y << " of the rows of " << x;
+  return success();
+}
+
+PrecisionRule RowAmaxOp::getPrecisionRule() {
+  return {{Narrow}, {Narrow}};
+}
+
+FailureOr<SmallVector<Value>> RowAmaxOp::decompose(OpBuilder &builder) {
+  Value magnitude = AbsOp::create(builder, getLoc(), getX());
+  return SmallVector<Value>{ReduceMaxOp::create(builder, getLoc(), magnitude, ArrayRef<int64_t>{1})};
+}
+
+int64_t RowAmaxOp::getFlops() {
+  return 2 * elementCount(getX());
+}
+
+LogicalResult TransposeCodesOp::verify() {
+  const RankedTensorType codes = tensorOf(getCodes()), y = tensorOf(getY());
+  // (C1)
+  if (codes.getRank() != 2 || codes.getDimSize(0) % int64_t(ztc::kFp8Tile) ||
+      codes.getDimSize(1) % int64_t(ztc::kFp8Tile))
+    return emitOpError("reads ") << codes << ", which is not a matrix of sizes that are multiples of "
+                                 << int64_t(ztc::kFp8Tile);
+  // (C2)
+  if (y != RankedTensorType::get({codes.getDimSize(1), codes.getDimSize(0)}, codes.getElementType()))
+    return emitOpError("gives ") << y << " as the transposed " << codes;
+  return success();
+}
+
+PrecisionRule TransposeCodesOp::getPrecisionRule() {
+  return {{Free}, {Free}};
+}
+
+StringRef TransposeCodesOp::getTransientResult() {
+  return "the fp8 codes of a weight";
+}
+
+int64_t TransposeCodesOp::getFlops() {
+  return 0;
 }
 
 LogicalResult ScaledMatmulOp::verify() {

@@ -1,6 +1,7 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -45,6 +46,10 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphFp8.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Graph/GraphMatmulAdd.cpp.inc"
       >();
 }
 

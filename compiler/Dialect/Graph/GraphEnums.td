@@ -52,7 +52,8 @@ def Graph_Role : Graph_Enum<"Role", "role of an argument", [
   I32EnumCase<"ParameterBucket", 9, "parameter_bucket">, I32EnumCase<"GradientBucket", 10, "gradient_bucket">,
   I32EnumCase<"StateBucket", 11, "state_bucket">, I32EnumCase<"MasterBucket", 12, "master_bucket">,
   I32EnumCase<"FirstToken", 13, "first_token">, I32EnumCase<"Data", 14, "data">, // an input besides the tokens, taken from the data as it is
-  I32EnumCase<"DocumentStarts", 15, "document_starts">]>; // i32 (B, S): where in its row the document of each token starts
+  I32EnumCase<"DocumentStarts", 15, "document_starts">, // i32 (B, S): where in its row the document of each token starts
+  I32EnumCase<"LossWeights", 16, "loss_weights">]>; // f32 (B, S): what the loss of each target is multiplied by
 def Graph_RoleAttr : Graph_MarkAttr<Graph_Role, "role">;
 
 def Graph_ResultKind : Graph_Enum<"ResultKind", "kind of a result", [

@@ -19,12 +19,42 @@ def Graph_QuantizeFp8Op : Graph_Op<"quantize_fp8", [Costed, Mixed,
     f32 inverse of that. A code is the f32 product x * scale[0], rounded to nearest even and saturated (torchao's tensorwise dynamic scaling).
     Codes are given row by row as x has them (`by_rows`) and of the transposed matrix (`by_columns`), in this order: a product takes both of its
     operands with the summed dimension last. `weight` says that x is a parameter: its codes are made in front of each reader and never kept.
+    Where `amax` is given, its largest element is max(abs(x)): what wrote x has found the absolute maxima of its parts, and x is read once.
     (C1) x is a matrix whose sizes are multiples of 16. (C2) scale has two elements. (C3) there are as many results of codes as by_rows and
     by_columns ask for, at least one. (C4) their shapes are that of x, and that of x transposed. (C5) their formats are equal.
+    (C6) amax has x's element type, and a multiple of 16 elements.
   }];
-  let arguments = (ins Graph_FloatTensor:$x, UnitAttr:$by_rows, UnitAttr:$by_columns, UnitAttr:$weight);
+  let arguments = (ins Graph_FloatTensor:$x, Optional<Graph_FloatTensor>:$amax, UnitAttr:$by_rows, UnitAttr:$by_columns, UnitAttr:$weight);
   let results = (outs Graph_ScaleTensor:$scale, Variadic<Graph_Fp8Tensor>:$codes);
-  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($scale) `,` type($codes)";
+  let assemblyFormat = "$x (`amax` $amax^ `:` type($amax))? attr-dict `:` type($x) `->` type($scale) `,` type($codes)";
+  let hasVerifier = 1;
+}
+
+def Graph_RowAmaxOp : Graph_Op<"row_amax", [Decomposable, Costed, Mixed]> {
+  let summary = "The absolute maximum of each row of a matrix.";
+  let description = [{
+        %m = graph.row_amax %x : tensor<32x16xbf16> -> tensor<32x1xbf16>
+
+    m[r, 0] = max over c of abs(x[r, c]); NaN where the row has one. Nothing is rounded.
+    (C1) x is a matrix. (C2) m has a column, x's rows and its element type.
+  }];
+  let arguments = (ins Graph_FloatTensor:$x);
+  let results = (outs Graph_FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_TransposeCodesOp : Graph_Op<"transpose_codes", [Costed, Mixed, Transient]> {
+  let summary = "A matrix of fp8 codes, transposed.";
+  let description = [{
+        %t = graph.transpose_codes %q : tensor<32x16xf8E4M3FN> -> tensor<16x32xf8E4M3FN>
+
+    The codes of a weight that ranks have gathered, by columns: as those that quantize_fp8 makes, in front of each reader and never kept.
+    (C1) the operand is a matrix whose sizes are multiples of 16. (C2) the result has its format, and its shape transposed.
+  }];
+  let arguments = (ins Graph_Fp8Tensor:$codes);
+  let results = (outs Graph_Fp8Tensor:$y);
+  let assemblyFormat = "$codes attr-dict `:` type($codes) `->` type($y)";
   let hasVerifier = 1;
 }
 
@@ -35,7 +65,7 @@ def Graph_ScaledMatmulOp : Graph_Op<"scaled_matmul", [Costed, Mixed, Accumulatin
             : tensor<32x16xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x64xbf16>
 
     y[m, n] = (sum_k a[m, k] * b[n, k]) * (sa[1] * sb[1]): an f32 sum of products that are exact, one f32 multiplication, one rounding to y's type.
-    There is no other orientation, as libraries have none on most GPUs: quantize_fp8 gives what is needed.
+    No other orientation is taken, since most GPUs have no product for one: quantize_fp8 gives what is needed.
     (C1) a, b and y are matrices. (C2) equal contraction sizes. (C3) y is (M, N). (C4) at most one operand is e5m2. (C5) scales have two elements.
   }];
   let arguments = (ins Graph_Fp8Tensor:$a, Graph_Fp8Tensor:$b, Graph_ScaleTensor:$scale_a, Graph_ScaleTensor:$scale_b);

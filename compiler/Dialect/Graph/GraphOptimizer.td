@@ -29,10 +29,14 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
     stochastic_round, and so are states in bf16. What that draws depends on the seed, the step, what is rounded (state number n is stream n),
     and the element's number: where tensor t of the bucket begins at starts[t], element i of it has the number numbers[t] + i, i counted in
     the whole bucket; without `numbers` that is i. `kept` are the states in the rule's order, then the master.
+    Parameters with learning rates of their own: elements from graph.rate_ends[i - 1] to graph.rate_ends[i] of the whole bucket take the
+    run's rate times graph.rate_factors[i]. Where the optimizer orthogonalizes (Muon), `gradient` is what graph.orthogonalize made, no state is
+    kept here, and the changes of elements are multiplied by graph.change_factors, in the same way.
     (C1) parameter, gradient and what is kept are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a
     scalar i1. (C3) after the states a master may stand beside a bf16 parameter (i16), must beside an f16 one (f32), and stands nowhere
     else. (C4) states are f32 (f64), bf16, or block8. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept
-    keeps its types. (C7) numbers are 1-D i64, as many as starts, which ascend from 0.
+    keeps its types. (C7) numbers are 1-D i64, as many as starts, which ascend from 0. (C8) there are as many graph.rate_ends as
+    graph.rate_factors, the ends ascend, and each factor is finite and positive.
   }];
   let arguments = (ins StrAttr:$optimizer, Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Variadic<Graph_KeptTensor>:$kept,
                        Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed,
@@ -47,6 +51,40 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
     ::llvm::SmallVector<::mlir::Value> keptValues() { return ::llvm::SmallVector<::mlir::Value>(getKept()); }
     ::llvm::SmallVector<::mlir::Value> newKeptValues() { return ::llvm::SmallVector<::mlir::Value>(getNewKept()); }
   }];
+  let hasVerifier = 1;
+}
+
+def Graph_MomentumDirectionOp : Graph_Op<"momentum_direction", [Decomposable, Costed,
+    AllTypesMatch<["momentum", "new_momentum"]>]> {
+  let summary = "The first part of an update by Muon: the momentum of a flat bucket, and the direction that it gives.";
+  let description = [{
+    torch.optim.Muon with Nesterov's momentum: m' = m + (1 - momentum) (g - m), direction = lerp(g, m', momentum), where g is the gradient
+    times `gradient_scale`. Where `proceed` is false the momentum does not change, and nothing reads the direction. What is stored of the momentum,
+    and `numbers`, are as in graph.optimizer_step, state number 0.
+    (C1) gradient, momentum and direction are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a scalar
+    i1. (C3) the momentum is f32, bf16, or block8. (C4) numbers are 1-D i64, as many as starts.
+  }];
+  let arguments = (ins Graph_AnyTensor:$gradient, Graph_KeptTensor:$momentum, Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale,
+                       Graph_BoolTensor:$proceed, Optional<Graph_IntegerTensor>:$numbers, OptionalAttr<DenseI64ArrayAttr>:$starts);
+  let results = (outs RankedTensorOf<[BF16]>:$direction, Graph_KeptTensor:$new_momentum);
+  let assemblyFormat = [{
+    $gradient `keeps` `(` $momentum `)` `by` `(` $hyper `,` $gradient_scale `,` $proceed `)` (`numbered` $numbers^ `from` $starts)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Graph_OrthogonalizeOp : Graph_Op<"orthogonalize", [Costed, SameOperandsAndResultType]> {
+  let summary = "Each matrix made nearly orthogonal, by five steps of a Newton-Schulz iteration.";
+  let description = [{
+    The numbers of torch.optim.Muon (Jordan et al. 2024), all products of bf16 factors, summed in f32 and rounded once:
+    X = x / max(|x|, 1e-7), |x| the Frobenius norm, rounded to bf16; then five times A = X X^T, B = b A + c A A, X = a X + B X with a = 3.4445,
+    b = -4.7750, c = 2.0315, and X^T in place of X where a matrix has more rows than columns. `ztc-expand-orthogonalizations` writes it out.
+    (C1) x has rank 2, or rank 3, a stack of matrices.
+  }];
+  let arguments = (ins StaticShapeTensorOf<[BF16]>:$x);
+  let results = (outs StaticShapeTensorOf<[BF16]>:$y);
+  let assemblyFormat = "$x attr-dict `:` type($y)";
   let hasVerifier = 1;
 }
 

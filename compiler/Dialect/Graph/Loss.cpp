@@ -20,6 +20,17 @@ static LogicalResult verifyScalar(Operation *op, StringRef what, Value value) {
   return success();
 }
 
+static LogicalResult verifyWeights(Operation *op, Value rows, Value weights) {
+  if (!weights)
+    return success();
+  RankedTensorType x = tensorOf(rows), w = tensorOf(weights);
+  if (w.getRank() != 1 || w.getDimSize(0) != x.getDimSize(0))
+    return op->emitOpError("weights are not 1-D of ") << x.getDimSize(0) << " rows: " << w;
+  if (!w.getElementType().isF32() && !w.getElementType().isF64())
+    return op->emitOpError("weights are neither f32 nor f64: ") << w.getElementType();
+  return success();
+}
+
 /// A sum of all rows, or one of each group of rows.
 static LogicalResult verifyLoss(Operation *op, Value loss, Value rows) {
   const RankedTensorType type = tensorOf(loss);
@@ -79,14 +90,16 @@ LogicalResult CrossEntropyOp::verify() {
   if (!isAsWide(loss, logits))
     return emitOpError("element types of logits and loss differ: ")
            << logits.getElementType() << " and " << loss.getElementType();
-  return success();
+  // (C3)
+  return verifyWeights(*this, getLogits(), getWeights());
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
   // (C1)
   if (tensorOf(getLogits()).getRank() != 2)
     return emitOpError("logits are not 2-D: ") << tensorOf(getLogits());
-  if (failed(verifyTargets(*this, getLogits(), getTargets())))
+  if (failed(verifyTargets(*this, getLogits(), getTargets())) ||
+      failed(verifyWeights(*this, getLogits(), getWeights())))
     return failure();
   return verifyScalar(*this, "dloss", getDloss());
 }
@@ -123,7 +136,8 @@ LogicalResult LinearCrossEntropyOp::verify() {
   if (!getLogitScale().isFinite() || getLogitScale().isZero() || !getSoftcap().isFinite())
     return emitOpError("logit_scale and softcap are not finite, or logit_scale is 0: ")
            << getLogitScale().convertToDouble() << " and " << getSoftcap().convertToDouble();
-  return success();
+  // (C6)
+  return verifyWeights(*this, getHidden(), getWeights());
 }
 
 // Per logit: the maximum, exp(x - max) and its sum; the gradient normalises and scales.

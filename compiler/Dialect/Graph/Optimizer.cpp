@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Dialect/Graph/TensorType.h"
+#include "runtime/Format/MatrixOwners.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -31,7 +32,7 @@ LogicalResult OptimizerStepOp::verify() {
     master = IntegerType::get(getContext(), 16);
   else if (element.isF16())
     master = Float32Type::get(getContext());
-  const size_t states = rule->states.size(), expected = states + (master ? 1 : 0);
+  const size_t states = rule->statesOfStep(), expected = states + (master ? 1 : 0);
   const bool isWithoutMaster = element.isBF16() && getKept().size() == states;
   if (getKept().size() != expected && !isWithoutMaster)
     return emitOpError("keeps ") << getKept().size() << " values of a parameter of " << element << ", expected "
@@ -100,6 +101,48 @@ LogicalResult SumSquaresOp::verify() {
   return success();
 }
 
+LogicalResult MomentumDirectionOp::verify() {
+  const RankedTensorType gradient = tensorOf(getGradient());
+  // (C1)
+  for (Value value : {Value(getMomentum()), Value(getDirection())})
+    if (gradient.getRank() != 1 || tensorOf(value).getShape() != gradient.getShape() ||
+        tensorOf(value).getEncoding() != gradient.getEncoding())
+      return emitOpError("gradient, momentum and direction are not 1-D of one length: ")
+             << gradient << " and " << tensorOf(value);
+  // (C2)
+  if (tensorOf(getHyper()).getRank() != 1 || !tensorOf(getHyper()).getElementType().isF32())
+    return emitOpError("hyper is not 1-D f32: ") << tensorOf(getHyper());
+  if (tensorOf(getGradientScale()).getRank() != 0)
+    return emitOpError("gradient_scale is not a scalar: ") << tensorOf(getGradientScale());
+  if (tensorOf(getProceed()).getRank() != 0)
+    return emitOpError("proceed is not a scalar: ") << tensorOf(getProceed());
+  // (C3)
+  if (Type type = tensorOf(getMomentum()).getElementType();
+      !type.isBF16() && !isa<Block8Type>(type) && type != computeType(gradient.getElementType()))
+    return emitOpError("a momentum of ") << type << " beside a gradient of " << gradient.getElementType();
+  // (C4)
+  const size_t starts = getStarts().value_or(ArrayRef<int64_t>()).size();
+  const size_t numbers = getNumbers() ? size_t(tensorOf(getNumbers()).getNumElements()) : 0;
+  if (starts != numbers)
+    return emitOpError("has ") << numbers << " numbers for " << starts << " starts";
+  return success();
+}
+
+LogicalResult OrthogonalizeOp::verify() {
+  // (C1)
+  const int64_t rank = tensorOf(getX()).getRank();
+  if (rank != 2 && rank != 3)
+    return emitOpError("x has neither rank 2 nor rank 3: ") << tensorOf(getX());
+  return success();
+}
+
+int64_t MomentumDirectionOp::getFlops() {
+  return 8 * elementCount(getGradient());
+}
+int64_t OrthogonalizeOp::getFlops() {
+  const RankedTensorType type = tensorOf(getX());
+  return int64_t(ztc::orthogonalizationFlops({type.getShape().data(), type.getShape().size()}));
+}
 int64_t OptimizerStepOp::getFlops() {
   const OptimizerRule *rule = findOptimizer(getOptimizer());
   return (rule ? rule->flops : 0) * elementCount(getParameter());

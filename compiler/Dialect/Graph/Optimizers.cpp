@@ -42,10 +42,20 @@ OptimizerUpdate sgd(const OptimizerTerms &terms) {
   return {{newBuffer}, terms.parameter - terms.hyper(StepParameter::LearningRate) * step};
 }
 
+/// torch.optim.Muon (Jordan et al. 2024), the last part: p' = p (1 - lr decay) - lr factor O, where O is the
+/// orthogonalized direction. Zeros of O count as +0: a rank that does not compute a matrix adds zeros to it, which
+/// loses their sign.
+OptimizerUpdate muon(const OptimizerTerms &terms) {
+  const Expr zero = zeroLike(terms.gradient);
+  const Expr direction = select(terms.gradient == zero, zero, terms.gradient);
+  return {{}, terms.decayed() - terms.hyper(StepParameter::LearningRate) * terms.changeFactor() * direction};
+}
+
 std::map<std::string, OptimizerRule, std::less<>> &rules() {
   static std::map<std::string, OptimizerRule, std::less<>> all{
       {"adamw", {"adamw", {"exp_avg", {"exp_avg_sq", /*isSigned=*/false}}, 18, adamw}},
       {"lion", {"lion", {"exp_avg"}, 11, lion, /*isContinuous=*/false}},
+      {"muon", {"muon", {"momentum_buffer"}, 7, muon, /*isContinuous=*/true, /*orthogonalizes=*/true}},
       {"sgd", {"sgd", {"momentum_buffer"}, 9, sgd}}};
   return all;
 }
@@ -105,6 +115,20 @@ const OptimizerRule &optimizerOf(ModuleOp module) {
   auto name = module->getAttrOfType<StringAttr>(kOptimizer);
   const OptimizerRule *rule = name ? findOptimizer(name.getValue()) : nullptr;
   return rule ? *rule : *findOptimizer("adamw");
+}
+
+const OptimizerRule &optimizerOf(ModuleOp module, bool isMatrix) {
+  const OptimizerRule &rule = optimizerOf(module);
+  return rule.orthogonalizes && !isMatrix ? *findOptimizer("adamw") : rule;
+}
+
+SmallVector<OptimizerState> statesOf(ModuleOp module) {
+  SmallVector<OptimizerState> states;
+  for (bool isMatrix : {false, true})
+    for (const OptimizerState &state : optimizerOf(module, isMatrix).states)
+      if (llvm::none_of(states, [&](const OptimizerState &other) { return other.name == state.name; }))
+        states.push_back(state);
+  return states;
 }
 
 const OptimizerState *findState(StringRef name) {

@@ -36,14 +36,14 @@ PrecisionRule AttentionGradOp::getPrecisionRule() {
 }
 // Logits are stored as any activation; what is computed from a row is f32.
 PrecisionRule CrossEntropyOp::getPrecisionRule() {
-  return {{Narrow, Wide}, {Wide}};
+  return {{Narrow, Wide, Wide}, {Wide}};
 }
 PrecisionRule CrossEntropyGradOp::getPrecisionRule() {
-  return {{Narrow, Wide, Wide}, {Narrow}};
+  return {{Narrow, Wide, Wide, Wide}, {Narrow}};
 }
-// hidden, head, targets, scale; the loss, d_hidden, d_head.
+// hidden, head, targets, scale, weights; the loss, d_hidden, d_head.
 PrecisionRule LinearCrossEntropyOp::getPrecisionRule() {
-  return {{Narrow, Narrow, Wide, Wide}, {Wide, Narrow, Wide}};
+  return {{Narrow, Narrow, Wide, Wide, Wide}, {Wide, Narrow, Wide}};
 }
 // The bit patterns of seed and step are what is read.
 PrecisionRule RandomBitsOp::getPrecisionRule() {

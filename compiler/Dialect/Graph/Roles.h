@@ -29,6 +29,8 @@ inline constexpr llvm::StringLiteral kSequence = "graph.seq";
 inline constexpr llvm::StringLiteral kVocabulary = "graph.vocabulary";
 inline constexpr llvm::StringLiteral kPositionLimit = "graph.position_limit";
 inline constexpr llvm::StringLiteral kLayers = "graph.layers";
+inline constexpr llvm::StringLiteral kLossWeights =
+    "graph.loss_weights"; ///< unit: the imported graph has an input of loss weights, so @eval takes some
 inline constexpr llvm::StringLiteral kPrecision = "graph.precision"; ///< fp32, bf16 or fp16, from phase `precision` on
 
 inline constexpr llvm::StringLiteral kOptimizer =

@@ -43,14 +43,30 @@ LogicalResult EmbeddingGradOp::buildVjp(OpBuilder &builder, ztc::VjpContext &con
   return success();
 }
 
+/// `cotangent` of one loss, or of several, for each of so many rows.
+static Expr ofRows(const Expr &cotangent, int64_t rows) {
+  if (cotangent.rank() == 0)
+    return broadcast(reshape(cotangent, {1}), {rows});
+  const int64_t losses = cotangent.dim(0);
+  return reshape(broadcast(reshape(cotangent, {losses, 1}), {losses, rows / losses}), {rows});
+}
+
 LogicalResult CrossEntropyOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   Value g = context.cotangent(0);
-  if (!g || !context.wants(0))
+  if (!g)
     return success();
   Expr cotangent(builder, getLoc(), g);
+  if (getWeights() && context.wants(2)) { // a weight's is its row's loss
+    auto type = cast<RankedTensorType>(getWeights().getType());
+    Expr losses = cotangent.with(CrossEntropyOp::create(builder, getLoc(), type.clone(cotangent.elementType()),
+                                                        context.operand(0), context.operand(1), Value()));
+    context.accumulate(2, castTo(losses * ofRows(cotangent, losses.dim(0)), type.getElementType()).value());
+  }
+  if (!context.wants(0))
+    return success();
   auto dlogits = [&](const Expr &dloss) {
     return dloss.with(CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(), context.operand(0),
-                                                 context.operand(1), dloss.value()));
+                                                 context.operand(1), dloss.value(), getWeights()));
   };
   if (cotangent.rank() == 0) {
     context.accumulate(0, dlogits(cotangent).value());
@@ -59,8 +75,7 @@ LogicalResult CrossEntropyOp::buildVjp(OpBuilder &builder, ztc::VjpContext &cont
   // Of several losses each has its own cotangent: that of a loss's rows stands before each of them.
   Expr one = cotangent.with(makeConstant(builder, getLoc(), cotangent.type().clone(ArrayRef<int64_t>()), 1.0));
   Expr unscaled = dlogits(one);
-  const int64_t losses = cotangent.dim(0), rows = unscaled.dim(0);
-  Expr ofRows = reshape(broadcast(reshape(cotangent, {losses, 1}), {losses, rows / losses}), {rows, 1});
-  context.accumulate(0, (unscaled * broadcastLike(castTo(ofRows, unscaled.elementType()), unscaled)).value());
+  Expr ofEach = reshape(ofRows(cotangent, unscaled.dim(0)), {unscaled.dim(0), 1});
+  context.accumulate(0, (unscaled * broadcastLike(castTo(ofEach, unscaled.elementType()), unscaled)).value());
   return success();
 }

@@ -4,7 +4,7 @@
 
 namespace mlir {
 class OpPassManager;
-}
+} // namespace mlir
 
 namespace ztc {
 

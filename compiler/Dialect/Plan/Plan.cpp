@@ -15,7 +15,7 @@ static void printOwnShard(AsmPrinter &printer, bool ownShard) {
     printer << ", own_shard";
 }
 
-/// The same and `, piece N of M` behind it: the operand's elements from N * M on.
+/// The same and `, piece N of M` after it: the operand's elements from N * M on.
 static ParseResult parseOwnShardAndPiece(AsmParser &parser, bool &ownShard, uint64_t &piece, uint64_t &pieceElements) {
   ownShard = false;
   piece = pieceElements = 0;

@@ -29,7 +29,8 @@ def Plan_SizeKind : Plan_Enum<"SizeKind", [
   I32EnumCase<"PerThread", 3, "per_thread">]>;
 def Plan_Space : Plan_Enum<"Space", [I32EnumCase<"Device", 0, "device">, I32EnumCase<"Host", 1, "host">, I32EnumCase<"Disk", 2, "disk">]>;
 def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", [
-  I32EnumCase<"AllGather", 0, "all_gather">, I32EnumCase<"ReduceScatter", 1, "reduce_scatter">, I32EnumCase<"AllReduce", 2, "all_reduce">]>;
+  I32EnumCase<"AllGather", 0, "all_gather">, I32EnumCase<"ReduceScatter", 1, "reduce_scatter">, I32EnumCase<"AllReduce", 2, "all_reduce">,
+  I32EnumCase<"AllReduceMax", 3, "all_reduce_max">]>;
 def Plan_Access : Plan_Enum<"Access", [I32EnumCase<"Read", 0, "read">, I32EnumCase<"Write", 1, "write">, I32EnumCase<"ReadWrite", 2, "read_write">]>;
 def Plan_Accumulate : Plan_Enum<"Accumulate", [
   I32EnumCase<"Overwrite", 0, "overwrite">, I32EnumCase<"Add", 1, "add">, I32EnumCase<"AddUnlessFirst", 2, "add_unless_first">]>;

@@ -14,6 +14,10 @@ def StepOpInterface : OpInterface<"StepOpInterface"> {
     InterfaceMethod<"Why this kernel or library call.", "::llvm::StringRef", "getStepReason", (ins), [{}], [{ return $_op.getReason(); }]>,
     InterfaceMethod<"Whether it runs in the last micro-step of an optimizer step only.", "bool", "isOnlyLast", (ins), [{}],
                     [{ return $_op->hasAttr("only_last"); }]>,
+    InterfaceMethod<"Whether it runs only where an optimizer step has several micro-steps.", "bool", "isOnlyIfAccumulating", (ins), [{}],
+                    [{ return $_op->hasAttr("only_if_accumulating"); }]>,
+    InterfaceMethod<"Whether it runs only where an optimizer step has one micro-step.", "bool", "isUnlessAccumulating", (ins), [{}],
+                    [{ return $_op->hasAttr("unless_accumulating"); }]>,
     InterfaceMethod<"Floating-point operations.", "int64_t", "getStepFlops", (ins), [{}], [{ return int64_t($_op.getFlops()); }]>,
   ];
 }

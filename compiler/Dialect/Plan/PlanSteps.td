@@ -10,6 +10,7 @@ class Plan_Step<string mnemonic, dag extra> : Plan_Op<mnemonic, [StepOpInterface
                             DefaultValuedAttr<StrAttr, "\"\"">:$reason, DefaultValuedAttr<I64Attr, "0">:$flops), extra);
   let assemblyFormat = "$label $slots attr-dict";
 }
+/// Steps that compute may be for optimizer steps of several micro-steps, `only_if_accumulating`, or of one, `unless_accumulating`.
 def Plan_DefaultAccumulate : DefaultValuedAttr<Plan_AccumulateAttr, "::ztc::plan_ir::Accumulate::Overwrite">;
 
 /// What a GPU executes in place of the host's library call, in the order of ServiceKernels.md.
@@ -18,12 +19,12 @@ def Plan_GpuKernels : OptionalAttr<FlatSymbolRefArrayAttr>;
 def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$kernel, Plan_DefaultAccumulate:$accumulate,
     OptionalAttr<FlatSymbolRefAttr>:$kernel_add, DefaultValuedAttr<I64Attr, "0">:$extent, DefaultValuedAttr<I64Attr, "1">:$grain,
     OptionalAttr<FlatSymbolRefAttr>:$bucket, UnitAttr:$whole, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars,
-    DefaultValuedAttr<I64Attr, "0">:$piece, DefaultValuedAttr<I64Attr, "0">:$piece_elements)> {
+    DefaultValuedAttr<I64Attr, "0">:$piece, DefaultValuedAttr<I64Attr, "0">:$piece_elements, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
   let summary = "A generated kernel over a parallel range; flat where `bucket` is given, over all of it or the rank's shard, or a piece of that. No kernel: a plan for memory reports only.";
 }
 def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
     DefaultValuedAttr<I64Attr, "1">:$batch, DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,
-    DefaultValuedAttr<I64Attr, "0">:$stride_c, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type_a, TypeAttr:$type_c)> {
+    DefaultValuedAttr<I64Attr, "0">:$stride_c, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type_a, TypeAttr:$type_c, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
   let summary = "C = op(A) op(B), or added to C.";
 }
 def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
@@ -33,8 +34,8 @@ def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq,
 }
 def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$tokens, I64Attr:$width, I64Attr:$vocabulary, I64Attr:$chunk, UnitAttr:$training,
     Plan_DefaultAccumulate:$accumulate, Plan_DefaultAccumulate:$loss_accumulate, OptionalAttr<FlatSymbolRefAttr>:$rows_kernel,
-    TypeAttr:$type, I64Attr:$gpu_chunk, DefaultValuedAttr<I64Attr, "1">:$groups, Plan_GpuKernels:$gpu_kernels)> {
-  let summary = "Head and loss, chunk by chunk; as many losses as `groups`, of rows that follow one another.";
+    TypeAttr:$type, I64Attr:$gpu_chunk, DefaultValuedAttr<I64Attr, "1">:$groups, UnitAttr:$weighted, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Head and loss, chunk by chunk; as many losses as `groups`, of rows that follow one another, each times its weight where `weighted`.";
 }
 def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows, Plan_GpuKernels:$gpu_kernels)> { let summary = "Rows of a table by index."; }
 def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
@@ -51,16 +52,20 @@ def Plan_RecordOp : Plan_Step<"record", (ins I64Attr:$event, UnitAttr:$only_last
 def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
   let summary = "Holds its stream back until an event; operands are the slots in use until then.";
 }
-def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels)> { let summary = "A bucket or the rank's shard of it, rounded to a narrower type; from and to may begin at the same byte."; }
+def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> { let summary = "A bucket or the rank's shard of it, rounded to a narrower type; from and to may begin at the same byte. Or a place of its own, rounded to a range of a bucket."; }
 def Plan_DequantizeOp : Plan_Step<"dequantize", (ins Plan_WeightFormatAttr:$format, I64Attr:$rows, I64Attr:$columns, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> { let summary = "The numbers of a weight that is stored in fewer bits."; }
 def Plan_QuantizeFp8Op : Plan_Step<"quantize_fp8", (ins I64Attr:$rows, I64Attr:$columns, TypeAttr:$from, TypeAttr:$to, UnitAttr:$by_rows, UnitAttr:$by_columns,
     Plan_GpuKernels:$gpu_kernels)> {
   let summary = "The fp8 codes of a matrix, with one scale for all of it.";
 }
 def Plan_ScaledGemmOp : Plan_Step<"scaled_gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, TypeAttr:$type_a, TypeAttr:$type_b, TypeAttr:$type_c,
-    Plan_DefaultAccumulate:$accumulate)> {
+    Plan_DefaultAccumulate:$accumulate, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
   let summary = "C = A B^T of fp8 codes, times the inverses of their scales, or added to C.";
 }
+def Plan_ShardFp8Op : Plan_Step<"shard_fp8", (ins DenseI64ArrayAttr:$ranges, DefaultValuedAttr<I64Attr, "0">:$first, TypeAttr:$from, TypeAttr:$to, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Of ranges of buckets what lies in this rank's shards: absolute maxima, or fp8 codes.";
+}
+def Plan_TransposeCodesOp : Plan_Step<"transpose_codes", (ins I64Attr:$rows, I64Attr:$columns, Plan_GpuKernels:$gpu_kernels)> { let summary = "A matrix of fp8 codes, transposed."; }
 def Plan_MoveOp : Plan_Step<"move", (ins)> { let summary = "Bytes between the device and a lower space, on a stream of its own; slots are pairs of from and to."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -30,6 +30,8 @@ inline constexpr int kCompute32F = 68;         ///< cublasComputeType_t: f32 sum
 inline constexpr int kCompute32FFastTf32 = 77; ///< the same of factors that are rounded to TF32
 inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14, kE4M3 = 28, kE5M2 = 29; ///< cudaDataType
 inline constexpr int kDescriptionTransA = 3, kDescriptionTransB = 4;
+/// int32_t: multiprocessors that an algorithm is chosen for, where others are busy; 0: all.
+inline constexpr int kDescriptionSmCountTarget = 15;
 /// Device pointers to one f32 each, by which a matrix of fp8 codes is multiplied.
 inline constexpr int kDescriptionScaleA = 17, kDescriptionScaleB = 18;
 inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;

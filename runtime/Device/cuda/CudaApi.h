@@ -106,6 +106,7 @@ inline void *const kLaunchBufferSize = reinterpret_cast<void *>(uintptr_t(2));
   X(cuMemcpyDtoHAsync_v2, (void *to, Address from, size_t bytes, Stream stream))                                       \
   X(cuMemcpyDtoDAsync_v2, (Address to, Address from, size_t bytes, Stream stream))                                     \
   X(cuMemsetD8Async, (Address to, unsigned char value, size_t bytes, Stream stream))                                   \
+  X(cuLaunchHostFunc, (Stream stream, void (*function)(void *data), void *data))                                       \
   X(cuStreamCreateWithPriority, (Stream * stream, unsigned flags, int priority))                                       \
   X(cuStreamDestroy_v2, (Stream stream))                                                                               \
   X(cuStreamSynchronize, (Stream stream))                                                                              \

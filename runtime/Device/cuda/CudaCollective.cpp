@@ -21,6 +21,8 @@ public:
     ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {2}));
     if (kind_ == plan::Collective::ALL_REDUCE) {
       ZTC_RETURN_IF_ERROR(operands_.require(0, sizeof(float)));
+    } else if (kind_ == plan::Collective::ALL_REDUCE_MAX) {
+      count_ = operands_.bytes(0) / sizeof(float);
     } else {
       const uint64_t elementBytes = dataTypeBytes(type_);
       ZTC_ASSIGN_OR_RETURN(shardElements_, shardOfCollective(collective, from.context));
@@ -58,6 +60,9 @@ public:
     case plan::Collective::ALL_REDUCE:
       return communicator_->allReduce(reinterpret_cast<float *>(operands_.address(0)), 1, operands_.address(1),
                                       operands_.bytes(1), call);
+    case plan::Collective::ALL_REDUCE_MAX:
+      return communicator_->allReduceMax(reinterpret_cast<float *>(operands_.address(0)), count_, operands_.address(1),
+                                         operands_.bytes(1), call);
     default:
       return dataLoss("a collective of no known kind");
     }
@@ -71,6 +76,7 @@ private:
   plan::DataType type_ = plan::F32;
   uint64_t world_ = 1;
   uint64_t shardElements_ = 0, shardBytes_ = 0;
+  uint64_t count_ = 0; ///< of maxima
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "runtime/Device/cuda/CudaDevice.h"
 #include "runtime/Device/cuda/CudaArena.h"
 #include "runtime/Device/cuda/CudaGraph.h"
+#include "runtime/Device/cuda/CudaHostLaunch.h"
 #include "runtime/Device/cuda/CudaLimits.h"
 #include "runtime/Device/cuda/CudaMonitor.h"
 #include "runtime/Device/cuda/CudaPinnedSpace.h"
@@ -9,6 +10,7 @@
 #include "runtime/Device/cuda/CudaTuning.h"
 #include "runtime/Device/cuda/CudaWarm.h"
 #include "runtime/Format/DeviceReserve.h"
+#include "runtime/Format/HostLaunch.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -223,6 +225,9 @@ public:
                     resources_.gpu.architecture(), cudaVersionText(driver_.version));
     if (!resources_.kernels.target().empty())
       text += ", kernels for " + resources_.kernels.target();
+    if (resources_.hostCores)
+      text += fmt::format(", updates in the host's memory by {} of its threads ({})",
+                          resources_.hostCores->pool.threads(), resources_.hostCores->kernels.target());
     if (!resources_.kernels.compiled().empty())
       text += " (" + resources_.kernels.compiled() + ")";
     if (resources_.cublasLt)
@@ -265,6 +270,9 @@ public:
   Status loadKernels(const plan::Plan &plan) override {
     productType_ = productType(plan);
     resources_.tf32 = plan.tf32();
+    if (computesOnHost(plan)) {
+      ZTC_ASSIGN_OR_RETURN(resources_.hostCores, HostCores::create(plan, options_.hostThreads));
+    }
     return resources_.kernels.load(plan, resources_.gpu);
   }
 
@@ -275,6 +283,7 @@ public:
       return dataLoss(fmt::format("the step is on stream {}: there are 0, 1 and 2", step.stream()));
     const CudaPrepare from{step, context, resources_};
     resources_.board = context.board;
+    resources_.productMultiprocessors = productMultiprocessors(context);
     PreparedStep prepared = prepareKind(from);
     if (!prepared.isOk())
       return prepared;
@@ -283,6 +292,16 @@ public:
     if (!options_.synchronous)
       return prepared;
     return std::unique_ptr<DeviceStep>(std::make_unique<SynchronousStep>(std::move(*prepared), from));
+  }
+
+  /// Products of a micro-step run beside collectives, on several ranks. Which of them do depends on the ZeRO stage, and
+  /// on how many multiprocessors an algorithm counts its bits may depend: so all of them get the same number, at every
+  /// stage.
+  uint32_t productMultiprocessors(const PrepareContext &context) const {
+    const uint32_t busy = context.communicator ? context.communicator->multiprocessors() : 0;
+    if (context.program != "microstep" || !busy || busy >= uint32_t(std::max(0, resources_.gpu.multiprocessors)))
+      return 0;
+    return uint32_t(resources_.gpu.multiprocessors) - busy;
   }
 
   std::string algorithmKey() const override { return cudaAlgorithmKey(resources_); }
@@ -420,7 +439,7 @@ private:
   Status takeFaults() {
     for (TokenFault *fault : resources_.faults)
       ZTC_RETURN_IF_ERROR(fault->take());
-    return Status::ok();
+    return resources_.transferFault.status();
   }
 
   /// A communicator's own words are better than those of the stream that its failure ended.

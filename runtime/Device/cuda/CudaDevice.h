@@ -16,6 +16,8 @@ struct CudaDeviceOptions {
   bool graphs = true;
   /// Takes the time of each step, for a profile or a trace. The host then waits after each program.
   bool timed = false;
+  /// Of the host, for what a plan computes in its memory.
+  uint32_t hostThreads = 1;
 };
 
 /// The device is for the thread that makes it. Fails (FailedPrecondition) with what was found and what is needed.

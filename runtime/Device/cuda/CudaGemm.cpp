@@ -13,8 +13,9 @@ public:
 
   Status prepare(const CudaPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
-    // A fourth operand is workspace.
-    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4}));
+    // A fourth operand is workspace, a fifth is added.
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4, 5}));
+    addsOperand_ = operands_.count() == 5;
     ZTC_RETURN_IF_ERROR(checkSizes(gemm));
     accumulate_ = gemm.accumulate();
     CudaProductShape shape;
@@ -24,20 +25,25 @@ public:
     shape.batch = gemm.batch();
     shape.strideA = gemm.stride_a(), shape.strideB = gemm.stride_b(), shape.strideC = gemm.stride_c();
     shape.typeA = gemm.type_a(), shape.typeC = gemm.type_c();
-    shape.adds = accumulate_ != plan::OVERWRITE;
+    if (addsOperand_ && (accumulate_ != plan::OVERWRITE || gemm.type_c() != gemm.type_a()))
+      return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
+    shape.adds = addsOperand_ || accumulate_ != plan::OVERWRITE;
     shape.alignA = productAlignment(operands_.offset(0));
     shape.alignB = productAlignment(operands_.offset(1));
     shape.alignC = productAlignment(operands_.offset(2));
-    hasWorkspace_ = operands_.count() == 4;
+    if (addsOperand_)
+      shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(4)));
+    hasWorkspace_ = operands_.count() >= 4;
     shape.workspaceBytes = hasWorkspace_ ? operands_.bytes(3) : 0;
     return product_.prepare(resources_, shape, float(gemm.alpha()));
   }
 
   Status execute(uint32_t microstep) override {
-    return product_.execute(stream_,
-                            {operands_.address(0), operands_.address(1), operands_.address(2),
-                             hasWorkspace_ ? operands_.address(3) : nullptr},
-                            addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
+    CudaProductOperands operands{operands_.address(0), operands_.address(1), operands_.address(2),
+                                 hasWorkspace_ ? operands_.address(3) : nullptr};
+    if (addsOperand_)
+      operands.added = operands_.address(4);
+    return product_.execute(stream_, operands, addsOperand_ || addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
 private:
@@ -59,11 +65,13 @@ private:
         holds(0, gemm.type_a(), ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), gemm.stride_a()));
     ZTC_RETURN_IF_ERROR(
         holds(1, gemm.type_a(), tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), gemm.stride_b()));
+    if (addsOperand_)
+      ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c()));
     return holds(2, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c());
   }
 
   CudaProduct product_;
-  bool hasWorkspace_ = false;
+  bool hasWorkspace_ = false, addsOperand_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };
 

@@ -1,5 +1,6 @@
 // Generated kernels: their modules, and the steps that launch them.
 #include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Format/HostLaunch.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -216,6 +217,8 @@ private:
 } // namespace
 
 PreparedStep prepareCudaLaunch(const CudaPrepare &from) {
+  if (computesOnHost(from.step))
+    return prepareCudaHostLaunch(from);
   auto step = std::make_unique<CudaLaunch>(from);
   ZTC_RETURN_IF_ERROR(step->prepare(from));
   return PreparedStep(std::move(step));

@@ -10,8 +10,9 @@ namespace ztc {
 namespace {
 
 /// Operands: hidden (T, D), head (V, D), targets (T), loss (groups), scratch; in training also scale, dhidden (T, D)
-/// and, unless the head is frozen, dhead (V, D). hidden, head, dhidden and the logits may be bf16 or f16; then the last
+/// and, unless the head is frozen, dhead (V, D). hidden, head, dhidden and the logits may be bf16 or f16; then one more
 /// operand is the products' workspace. The kernel of the rows leaves cotangents where the logits stood, in their type.
+/// The last operand of a weighted loss is its rows' weights (T).
 class CudaLinearCrossEntropy : public CudaStep {
 public:
   explicit CudaLinearCrossEntropy(const CudaPrepare &from) : CudaStep(from) {}
@@ -23,9 +24,11 @@ public:
     isNarrow_ = narrowDataType(type_).has_value();
     if (!isNarrow_ && type_ != plan::F32)
       return dataLoss(fmt::format("linear_cross_entropy of type {}", dataTypeName(type_)));
-    trainsHead_ = training_ && from.step.operands_size() != (isNarrow_ ? 8 : 7);
-    const size_t operands = trainsHead_ ? 8 : training_ ? 7 : 5; // without workspace
-    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {int(operands) + (isNarrow_ ? 1 : 0)}));
+    isWeighted_ = call.weighted();
+    const int last = (isNarrow_ ? 1 : 0) + (isWeighted_ ? 1 : 0);
+    trainsHead_ = training_ && from.step.operands_size() != 7 + last;
+    const size_t operands = trainsHead_ ? 8 : training_ ? 7 : 5; // without workspace and weights
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {int(operands) + last}));
     tokens_ = call.tokens();
     width_ = call.width();
     vocabulary_ = call.vocabulary();
@@ -56,6 +59,9 @@ public:
     rows_ = kernels[0];
     lossSum_ = kernels[1];
     workspace_ = operands;
+    weights_ = operands + (isNarrow_ ? 1 : 0);
+    if (isWeighted_)
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(weights_, {tokens_}));
     ZTC_RETURN_IF_ERROR(prepareProducts(chunk_, whole_));
     const uint64_t rest = tokens_ % chunk_;
     return rest ? prepareProducts(rest, rest_) : Status::ok();
@@ -137,9 +143,13 @@ private:
     std::byte *logits = operands_.address(Scratch), *workspace = isNarrow_ ? operands_.address(workspace_) : nullptr;
     ZTC_RETURN_IF_ERROR(products.logits.execute(stream_, {hidden, head, logits, workspace}, 0));
     const cuda::Address targets = address(Targets) + row * sizeof(int32_t), loss = losses() + row * sizeof(float);
+    const cuda::Address weights = isWeighted_ ? address(weights_) + row * sizeof(float) : 0;
     if (!training_)
-      return launch(rows_, {address(Scratch), targets, loss, vocabulary_}, rows);
-    ZTC_RETURN_IF_ERROR(launch(rows_, {address(Scratch), targets, address(Scale), loss, vocabulary_}, rows));
+      return isWeighted_ ? launch(rows_, {address(Scratch), targets, loss, weights, vocabulary_}, rows)
+                         : launch(rows_, {address(Scratch), targets, loss, vocabulary_}, rows);
+    ZTC_RETURN_IF_ERROR(
+        isWeighted_ ? launch(rows_, {address(Scratch), targets, address(Scale), loss, weights, vocabulary_}, rows)
+                    : launch(rows_, {address(Scratch), targets, address(Scale), loss, vocabulary_}, rows));
     ZTC_RETURN_IF_ERROR(
         products.dhidden.execute(stream_, {logits, head, operands_.address(DHidden) + row * rowBytes_, workspace}, 0));
     if (!trainsHead_)
@@ -148,8 +158,9 @@ private:
   }
 
   plan::DataType type_ = plan::F32;
-  bool isNarrow_ = false, training_ = false, trainsHead_ = false;
+  bool isNarrow_ = false, training_ = false, trainsHead_ = false, isWeighted_ = false;
   size_t workspace_ = 0; ///< operand, where narrow
+  size_t weights_ = 0;   ///< operand, where weighted
   uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0, groups_ = 1;
   uint64_t rowBytes_ = 0; ///< of hidden and head
   uint64_t stride_ = 0;   ///< elements between rows of logits

@@ -1,11 +1,31 @@
-// Moves between the arena and page-locked memory, on the stream of moves.
+// Moves between the arena and the spaces below, on the stream of moves: page-locked memory at once, a file through a
+// part of that memory, which a thread of the driver reads or writes in the stream's order.
+#include "runtime/Core/Sizes.h"
 #include "runtime/Device/LowerMemory.h"
 #include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Memory/DiskStaging.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace ztc {
 namespace {
+
+/// A part of the file and the staging that it passes through: what the driver's thread gets.
+struct StagedTransfer {
+  LowerMemory *lower;
+  TransferFault *fault;
+  const char *step; ///< its name, which belongs to the plan
+  DiskTransfer transfer;
+
+  static void run(void *data) {
+    const auto &self = *static_cast<const StagedTransfer *>(data);
+    if (!self.fault->status().isOk())
+      return;
+    if (Status status = self.lower->disk()->transfer({&self.transfer, 1}); !status.isOk())
+      self.fault->note(status.withContext(self.step));
+  }
+};
 
 class CudaMove : public CudaStep {
 public:
@@ -23,16 +43,10 @@ public:
   }
 
   Status execute(uint32_t) override {
-    for (const Pair &pair : pairs_) {
-      std::byte *const there = lower_->host() + pair.offset;
-      if (pair.bytes == 0)
-        continue;
-      ZTC_RETURN_IF_ERROR(
-          pair.isOut ? driver().check(driver().cuMemcpyDtoHAsync_v2(there, address(pair.device), pair.bytes, stream_),
-                                      "cuMemcpyDtoHAsync")
-                     : driver().check(driver().cuMemcpyHtoDAsync_v2(address(pair.device), there, pair.bytes, stream_),
-                                      "cuMemcpyHtoDAsync"));
-    }
+    for (Pair &pair : pairs_)
+      ZTC_RETURN_IF_ERROR(pair.transfers.empty()
+                              ? copy(pair.isOut, pair.device, 0, lower_->host() + pair.offset, pair.bytes)
+                              : copyStaged(pair));
     return Status::ok();
   }
 
@@ -40,8 +54,34 @@ private:
   struct Pair {
     size_t device; ///< its operand
     bool isOut;
-    uint64_t offset, bytes; ///< in space `host`
+    uint64_t offset, bytes;                ///< in the space
+    std::vector<StagedTransfer> transfers; ///< of a file; they stay where they are, for recorded programs
   };
+
+  /// `at`: byte of the device's operand.
+  Status copy(bool isOut, size_t device, uint64_t at, std::byte *there, uint64_t bytes) {
+    if (bytes == 0)
+      return Status::ok();
+    return isOut ? driver().check(driver().cuMemcpyDtoHAsync_v2(there, address(device) + at, bytes, stream_),
+                                  "cuMemcpyDtoHAsync")
+                 : driver().check(driver().cuMemcpyHtoDAsync_v2(address(device) + at, there, bytes, stream_),
+                                  "cuMemcpyHtoDAsync");
+  }
+
+  Status copyStaged(Pair &pair) {
+    uint64_t done = 0;
+    for (StagedTransfer &staged : pair.transfers) {
+      const uint64_t bytes = std::min(staged.transfer.bytes, pair.bytes - done);
+      if (pair.isOut)
+        ZTC_RETURN_IF_ERROR(copy(true, pair.device, done, staged.transfer.memory, bytes));
+      ZTC_RETURN_IF_ERROR(
+          driver().check(driver().cuLaunchHostFunc(stream_, StagedTransfer::run, &staged), "cuLaunchHostFunc"));
+      if (!pair.isOut)
+        ZTC_RETURN_IF_ERROR(copy(false, pair.device, done, staged.transfer.memory, bytes));
+      done += bytes;
+    }
+    return Status::ok();
+  }
 
   Status addPair(const CudaPrepare &from, size_t first) {
     const auto spaceOf = [&](size_t index) {
@@ -49,18 +89,31 @@ private:
     };
     const bool isOut = spaceOf(first) == plan::DEVICE;
     const size_t device = isOut ? first : first + 1, lower = isOut ? first + 1 : first;
-    if (spaceOf(lower) == plan::DISK)
-      return failedPrecondition("the plan keeps slots on a disk, which only CPU ranks do so far: compile it with "
-                                "--host-mem for GPUs");
-    if (spaceOf(device) != plan::DEVICE || spaceOf(lower) != plan::HOST)
+    if (spaceOf(device) != plan::DEVICE || spaceOf(lower) == plan::DEVICE)
       return dataLoss(fmt::format("operands {} and {} are not one on the device and one below", first, first + 1));
-    uint64_t bytes = operands_.bytes(lower);
-    if (from.step.operands(int(lower)).piece_elements())
-      ZTC_RETURN_IF_ERROR(operands_.require(device, bytes));
-    else
-      bytes = std::min(bytes, operands_.bytes(device));
-    pairs_.push_back({device, isOut, operands_.offset(lower), bytes});
+    uint64_t bytes = std::min(operands_.bytes(lower), operands_.bytes(device));
+    for (const auto [piece, window] : {std::pair(lower, device), std::pair(device, lower)})
+      if (from.step.operands(int(piece)).piece_elements()) {
+        bytes = operands_.bytes(piece);
+        ZTC_RETURN_IF_ERROR(operands_.require(window, bytes));
+      }
+    pairs_.push_back({device, isOut, operands_.offset(lower), bytes, {}});
+    if (spaceOf(lower) == plan::DISK)
+      addTransfers(from, pairs_.back(), from.context.memory.slots[from.step.operands(int(lower)).slot()]);
     return Status::ok();
+  }
+
+  /// Whole blocks where the slot has room for them: what lies past the bucket's end nobody reads.
+  void addTransfers(const CudaPrepare &from, Pair &pair, const SlotPlacement &slot) {
+    const SlotPlacement staging = diskStaging(from.context.memory);
+    uint64_t end = pair.offset + pair.bytes;
+    if (roundUp(end, kDiskAlignment) <= slot.offset + slot.bytes)
+      end = roundUp(end, kDiskAlignment);
+    for (uint64_t at = pair.offset; at < end && pair.bytes; at += staging.bytes)
+      pair.transfers.push_back({lower_,
+                                &resources_.transferFault,
+                                from.step.name().c_str(),
+                                {pair.isOut, at, lower_->host() + staging.offset, std::min(staging.bytes, end - at)}});
   }
 
   LowerMemory *lower_ = nullptr;

@@ -1,6 +1,8 @@
 #include "runtime/Device/cuda/CudaPinnedSpace.h"
+#include "runtime/Core/HostMemory.h"
 #include <cstring>
 #include <fmt/format.h>
+#include <string>
 
 namespace ztc {
 namespace {
@@ -22,6 +24,19 @@ private:
   const std::function<void()> drain_;
 };
 
+/// What the process may lock, where that is less. NVIDIA's drivers lock pages for themselves and do not count them
+/// against RLIMIT_MEMLOCK, and a container's default of 64 KiB or 8 MiB would refuse runs that work: so nobody is asked
+/// before, and it is said where the driver refuses.
+std::string lockedLimitText(uint64_t bytes) {
+  const uint64_t limit = lockableMemoryBytes();
+  if (limit >= bytes)
+    return {};
+  return fmt::format(
+      "; this process may lock {} bytes, if that is it raise it (ulimit -l unlimited; docker run --ulimit "
+      "memlock=-1)",
+      limit);
+}
+
 } // namespace
 
 StatusOr<std::unique_ptr<Arena>> allocatePinnedSpace(const CudaDriver &driver, uint64_t bytes,
@@ -29,8 +44,8 @@ StatusOr<std::unique_ptr<Arena>> allocatePinnedSpace(const CudaDriver &driver, u
   void *memory = nullptr;
   if (Status status = driver.check(driver.cuMemHostAlloc(&memory, bytes, 0), "cuMemHostAlloc"); !status.isOk())
     return resourceExhausted(
-        fmt::format("the host gives no {} bytes of page-locked memory ({}): compile with a smaller --host-mem", bytes,
-                    status.message()));
+        fmt::format("the host gives no {} bytes of page-locked memory ({}){}: compile with a smaller --host-mem", bytes,
+                    status.message(), lockedLimitText(bytes)));
   std::memset(memory, 0, bytes);
   return std::unique_ptr<Arena>(std::make_unique<PinnedSpace>(driver, memory, bytes, std::move(drain)));
 }

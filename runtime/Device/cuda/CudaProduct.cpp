@@ -57,12 +57,13 @@ uint64_t CudaProductShape::bytesC() const {
 
 std::string CudaProductShape::signature() const {
   const plan::DataType other = typeOfB(*this);
-  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}", m, n, k, transposeA ? "T" : "N",
+  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}{}", m, n, k, transposeA ? "T" : "N",
                      transposeB ? "T" : "N", tf32 ? "tf32" : dataTypeName(typeA),
                      other == typeA ? "" : fmt::format(",{}", dataTypeName(other)), dataTypeName(typeC), lda, ldb, ldc,
                      batch > 1 ? fmt::format(" batch {} by {},{},{}", batch, strideA, strideB, strideC) : "", alignA,
                      alignB, alignC, adds ? " add" : "",
-                     workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "");
+                     workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "",
+                     multiprocessors ? fmt::format(" on {}", multiprocessors) : "");
 }
 
 Status CudaResources::loadCublasLt() {
@@ -99,6 +100,11 @@ Status CudaProductCall::describe() {
     ZTC_RETURN_IF_ERROR(library_->check(
         library_->cublasLtMatmulDescSetAttribute(description_.get(), attributes[i], &operations[i], sizeof(int32_t)),
         "cublasLtMatmulDescSetAttribute"));
+  if (const auto count = int32_t(shape_.multiprocessors))
+    ZTC_RETURN_IF_ERROR(library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(),
+                                                                                 cublaslt::kDescriptionSmCountTarget,
+                                                                                 &count, sizeof count),
+                                        "cublasLtMatmulDescSetAttribute"));
   // A row of the plan's matrix is a column of the library's.
   ZTC_RETURN_IF_ERROR(
       layout(first_, typeOfB(shape_), tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
@@ -196,8 +202,9 @@ Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &
                           "cublasLtMatmulDescSetAttribute"));
   return library_->check(
       library_->cublasLtMatmul(handle_, description_.get(), &alpha, operands.b, first_.get(), operands.a, second_.get(),
-                               &beta, operands.c, result_.get(), operands.c, result_.get(), &algorithm,
-                               shape_.workspaceBytes ? operands.workspace : nullptr, shape_.workspaceBytes, stream),
+                               &beta, operands.added ? operands.added : operands.c, result_.get(), operands.c,
+                               result_.get(), &algorithm, shape_.workspaceBytes ? operands.workspace : nullptr,
+                               shape_.workspaceBytes, stream),
       "cublasLtMatmul");
 }
 
@@ -205,6 +212,7 @@ Status CudaProduct::prepare(CudaResources &resources, const CudaProductShape &sh
   alpha_ = alpha;
   CudaProductShape called = shape;
   called.tf32 = resources.tf32 && shape.typeA == plan::F32;
+  called.multiprocessors = resources.productMultiprocessors;
   ZTC_ASSIGN_OR_RETURN(call_, CudaProductCall::find(resources, called));
   ++call_->users;
   return Status::ok();

@@ -17,6 +17,7 @@ struct CudaProductShape {
   bool adds = false;                                 ///< whether beta is 1 at times
   uint32_t alignA = 256, alignB = 256, alignC = 256; ///< bytes that all addresses are multiples of
   uint64_t workspaceBytes = 0;                       ///< without, only algorithms that need none are taken
+  uint32_t multiprocessors = 0;                      ///< that it may count on beside collectives; 0: all of the GPU's
 
   /// Whether A and B are fp8 codes, each with a scale.
   bool isScaled() const;
@@ -24,7 +25,7 @@ struct CudaProductShape {
   uint64_t bytesB() const;
   uint64_t bytesC() const;
   /// All that an algorithm may depend on, for a person too: "64x192x64 NT bf16->f32 ld 64,64,192 align 256,256,256 add
-  /// workspace 33554432". N and T: A and B as they are, or transposed.
+  /// workspace 33554432 on 116". N and T: A and B as they are, or transposed.
   std::string signature() const;
 };
 
@@ -59,6 +60,7 @@ struct CudaProductOperands {
   void *c = nullptr;
   void *workspace = nullptr;                       ///< not read where the shape has none
   const void *scaleA = nullptr, *scaleB = nullptr; ///< of fp8 codes: one f32 each, by which they are multiplied
+  const void *added = nullptr;                     ///< what beta multiplies, in C's type and layout; null: what C holds
 };
 
 /// A product as the library sees it, and its algorithm: all steps with this signature share one.

@@ -18,14 +18,16 @@ public:
     columns_ = call.columns();
     const int results = int(call.by_rows()) + int(call.by_columns());
     isBoth_ = results == 2;
-    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3 + results}));
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3 + results, 4 + results}));
     if (!fp8DataType(call.to()) || !rows_ || !columns_ || rows_ % kFp8Tile || columns_ % kFp8Tile || results == 0)
       return dataLoss(fmt::format("no fp8 codes of {} x {} elements as type {}", rows_, columns_, int(call.to())));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(0, {rows_, columns_}, dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {2}, sizeof(float)));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(2, {kFp8Partials}, sizeof(float)));
-    for (size_t operand = 3; operand < operands_.count(); ++operand)
+    for (size_t operand = 3; operand < 3 + size_t(results); ++operand)
       ZTC_RETURN_IF_ERROR(operands_.requireElements(operand, {rows_, columns_}, 1));
+    if (operands_.count() > 3 + size_t(results))
+      amax_ = operands_.bytes(3 + results) / std::max<uint64_t>(dataTypeBytes(call.from()), 1);
     ZTC_RETURN_IF_ERROR(requireAligned());
     ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(call.gpu_kernels(), 2));
     maxima_ = kernels[0];
@@ -34,10 +36,12 @@ public:
   }
 
   Status execute(uint32_t) override {
-    // Pieces of 8 elements; a block has as many threads as the kernel's version says, and takes every kParts-th piece.
-    const uint64_t pieces = rows_ * columns_ / kPiece;
+    // Of x, or of the absolute maxima that what wrote x has found. Pieces of 8 elements; a block has as many threads as
+    // the kernel's version says, and takes every kParts-th piece.
+    const uint64_t pieces = (amax_ ? amax_ : rows_ * columns_) / kPiece;
     const uint64_t parts = std::min(kFp8Partials, (pieces + maxima_.blockThreads - 1) / maxima_.blockThreads);
-    ZTC_RETURN_IF_ERROR(launch(maxima_, {address(0), address(2), pieces, parts}, parts));
+    ZTC_RETURN_IF_ERROR(
+        launch(maxima_, {address(amax_ ? operands_.count() - 1 : 0), address(2), pieces, parts}, parts));
     const uint64_t tiles = rows_ / kFp8Tile * columns_;
     if (isBoth_)
       return launch(quantize_, {address(0), address(1), address(2), address(3), address(4), rows_, columns_, parts},
@@ -50,7 +54,7 @@ private:
   static constexpr uint64_t kPiece = 8;
 
   CudaKernel maxima_, quantize_;
-  uint64_t rows_ = 0, columns_ = 0;
+  uint64_t rows_ = 0, columns_ = 0, amax_ = 0;
   bool isBoth_ = false;
 };
 

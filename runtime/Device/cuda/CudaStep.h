@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,25 @@ inline constexpr uint64_t kGpuVectorBytes = 16;
 
 class TokenFault;
 class CudaProductCall;
+struct HostCores;
+
+/// The first error of what threads of the driver have read and written for streams.
+class TransferFault {
+public:
+  void note(Status status) {
+    std::lock_guard lock(mutex_);
+    if (status_.isOk())
+      status_ = std::move(status);
+  }
+  Status status() const {
+    std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  Status status_;
+};
 
 /// The parts of the device that steps use; they live as long as the device.
 struct CudaResources {
@@ -69,8 +89,11 @@ struct CudaResources {
   std::vector<uint64_t> eventPrograms; ///< by the plan's number: the execution of a program that recorded it last
   uint64_t program = 0;                ///< executions of programs so far
   CudaKernels kernels;
-  bool hasMoves = false;              ///< some prepared step is a move
-  bool tf32 = false;                  ///< the plan's: what products of f32 factors round them to
+  bool hasMoves = false;                ///< some prepared step is a move
+  std::shared_ptr<HostCores> hostCores; ///< where the plan computes on the host's memory
+  bool tf32 = false;                    ///< the plan's: what products of f32 factors round them to
+  /// Of the step that is being prepared: multiprocessors that its products may count on; 0: all.
+  uint32_t productMultiprocessors = 0;
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
   CudnnGraphs cudnn;
@@ -80,6 +103,7 @@ struct CudaResources {
   std::map<std::string, std::weak_ptr<CudaProductCall>> products;
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
   std::vector<TokenFault *> faults;     ///< of the prepared steps
+  TransferFault transferFault;          ///< once there is one the run is over
   ProgressBoard *board = nullptr;       ///< may be null
   const char *collective = nullptr;     ///< the name of the one that was given last; belongs to the plan
 
@@ -147,5 +171,7 @@ using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
 // One function for each kind of step: prepareCudaGemm and so on.
 #define ZTC_STEP(name) PreparedStep prepareCuda##name(const CudaPrepare &from);
 #include "runtime/Format/Steps/StepKinds.def"
+/// A launch on the host's cores: see computesOnHost().
+PreparedStep prepareCudaHostLaunch(const CudaPrepare &from);
 
 } // namespace ztc

@@ -58,6 +58,10 @@ private:
       ZTC_RETURN_IF_ERROR(require(from, 0, sizeof(float)));
       return world_ == 1 ? Status::ok() : require(from, 1, world_ * sizeof(float));
     }
+    if (kind_ == plan::Collective::ALL_REDUCE_MAX) {
+      count_ = operandBytes(0) / sizeof(float);
+      return world_ == 1 ? Status::ok() : requireElements(from, 1, {count_, world_}, sizeof(float));
+    }
     const uint64_t elementBytes = dataTypeBytes(type_);
     ZTC_ASSIGN_OR_RETURN(shardElements_, shardOfCollective(collective, from.context));
     if (kind_ == plan::Collective::ALL_GATHER) {
@@ -85,6 +89,8 @@ private:
       return communicator_->reduceScatter(pointer(0), shardElements_, type_, pointer(1), operandBytes(1), call);
     case plan::Collective::ALL_REDUCE:
       return communicator_->allReduce(pointer<float>(0), 1, pointer(1), operandBytes(1), call);
+    case plan::Collective::ALL_REDUCE_MAX:
+      return communicator_->allReduceMax(pointer<float>(0), count_, pointer(1), operandBytes(1), call);
     default:
       return dataLoss("a collective of no known kind");
     }
@@ -98,6 +104,7 @@ private:
   bool waits_ = false; ///< it stands on stream 0, which goes on when it is done
   uint64_t world_ = 1;
   uint64_t shardElements_ = 0;
+  uint64_t count_ = 0; ///< of maxima
   std::atomic<uint64_t> nanoseconds_{0};
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/Device/host/Product.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
+#include <cstring>
 
 namespace ztc {
 namespace {
@@ -14,7 +15,9 @@ public:
   Status prepare(const HostPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
     const bool isNarrow = gemm.type_a() != plan::F32;
-    ZTC_RETURN_IF_ERROR(resolve(from, {isNarrow ? 4 : 3}));
+    // A fifth operand is added: it is copied to where the result will be, and the sum goes on from there.
+    addsOperand_ = from.step.operands_size() > 4;
+    ZTC_RETURN_IF_ERROR(resolve(from, {addsOperand_ ? 5 : isNarrow ? 4 : 3}));
     MatmulProblem problem;
     problem.m = gemm.m();
     problem.n = gemm.n();
@@ -41,16 +44,22 @@ public:
     ZTC_RETURN_IF_ERROR(require(
         from, 1, bytesA * extent(tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch.strideB)));
     ZTC_RETURN_IF_ERROR(require(from, 2, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
+    if (addsOperand_) {
+      if (!isNarrow || problem.typeC != problem.typeA || gemm.accumulate() != plan::OVERWRITE)
+        return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
+      ZTC_RETURN_IF_ERROR(require(from, 4, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
+      rows_ = {gemm.m(), batch.count * gemm.m(), bytesC * gemm.n(), bytesC * gemm.ldc(), bytesC * batch.strideC};
+    }
     if (isNarrow) {
       panelBytes_ = matmulScratchBytes(problem.m, problem.n, problem.k);
       ZTC_RETURN_IF_ERROR(requireElements(from, 3, {resources_.pool.threads(), panelBytes_}, 1));
     }
 
     accumulate_ = gemm.accumulate();
-    if (accumulate_ != plan::ADD) {
+    if (accumulate_ != plan::ADD && !addsOperand_) {
       ZTC_ASSIGN_OR_RETURN(overwrite_, Product::prepare(resources_.matmuls, problem, batch));
     }
-    if (accumulate_ != plan::OVERWRITE) {
+    if (accumulate_ != plan::OVERWRITE || addsOperand_) {
       problem.add = true;
       ZTC_ASSIGN_OR_RETURN(add_, Product::prepare(resources_.matmuls, problem, batch));
     }
@@ -58,14 +67,36 @@ public:
   }
 
   Status execute(uint32_t microstep) override {
-    const Product &product = addsNow(accumulate_, microstep) ? add_ : overwrite_;
+    const Product &product = addsOperand_ || addsNow(accumulate_, microstep) ? add_ : overwrite_;
+    if (addsOperand_)
+      copyAddend();
     std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
     product.execute(resources_.pool, pointer(0), pointer(1), pointer(2), panels, panelBytes_);
     return Status::ok();
   }
 
 private:
+  /// What is added, to where the result will be.
+  void copyAddend() {
+    constexpr uint64_t kBytesAtATime = 1 << 16;
+    auto *to = pointer<std::byte>(2);
+    const auto *from = pointer<std::byte>(4);
+    resources_.pool.parallelFor(
+        rows_.all, std::max<uint64_t>(1, kBytesAtATime / rows_.bytes), [&](uint32_t, uint64_t begin, uint64_t end) {
+          for (uint64_t row = begin; row < end; ++row) {
+            const uint64_t at = row / rows_.inMatrix * rows_.matrix + row % rows_.inMatrix * rows_.stride;
+            std::memcpy(to + at, from + at, rows_.bytes);
+          }
+        });
+  }
+
+  /// Rows of the result: how many a matrix and all have; bytes of one, from one to the next, and from matrix to matrix.
+  struct Rows {
+    uint64_t inMatrix = 1, all = 0, bytes = 0, stride = 0, matrix = 0;
+  };
   Product overwrite_, add_;
+  Rows rows_;
+  bool addsOperand_ = false;
   uint64_t panelBytes_ = 0; ///< of each worker; 0: nothing is widened
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };

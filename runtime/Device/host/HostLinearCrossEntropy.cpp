@@ -11,8 +11,9 @@ namespace ztc {
 namespace {
 
 /// Operands: hidden (T, D), head (V, D), targets (T), loss (groups), scratch; in training also scale, dhidden (T, D)
-/// and, unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is
+/// and, unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then one more operand is
 /// panels, and the service kernel has rounded the cotangents of the logits, which are f32 in scratch.
+/// The last operand of a weighted loss is its rows' weights (T).
 class HostLinearCrossEntropy : public HostStep {
 public:
   explicit HostLinearCrossEntropy(HostResources &resources) : HostStep(resources) {}
@@ -24,9 +25,11 @@ public:
     narrowType_ = narrowDataType(type_);
     if (!narrowType_ && type_ != plan::F32)
       return dataLoss(fmt::format("linear_cross_entropy of type {}", dataTypeName(type_)));
-    trainsHead_ = training_ && from.step.operands_size() != (narrowType_ ? 8 : 7);
-    const size_t operands = trainsHead_ ? 8 : training_ ? 7 : 5; // without panels
-    ZTC_RETURN_IF_ERROR(resolve(from, {int(operands) + (narrowType_ ? 1 : 0)}));
+    isWeighted_ = call.weighted();
+    const int last = (narrowType_ ? 1 : 0) + (isWeighted_ ? 1 : 0);
+    trainsHead_ = training_ && from.step.operands_size() != 7 + last;
+    const size_t operands = trainsHead_ ? 8 : training_ ? 7 : 5; // without panels and weights
+    ZTC_RETURN_IF_ERROR(resolve(from, {int(operands) + last}));
     tokens_ = call.tokens();
     width_ = call.width();
     vocabulary_ = call.vocabulary();
@@ -51,6 +54,9 @@ public:
     }
     if (trainsHead_)
       ZTC_RETURN_IF_ERROR(requireElements(from, DHead, {vocabulary_, width_}));
+    weights_ = operands + (narrowType_ ? 1 : 0);
+    if (isWeighted_)
+      ZTC_RETURN_IF_ERROR(requireElements(from, weights_, {tokens_}));
     if (narrowType_) {
       panels_ = operands;
       panelBytes_ = linearCrossEntropyPanelBytes(chunk_, width_, vocabulary_);
@@ -150,8 +156,9 @@ private:
     const std::byte *hidden = pointer<std::byte>(Hidden) + rowOffset;
     products.logits.execute(pool, hidden, pointer(Head), logits(), panels, panelBytes_);
     int32_t *targets = pointer<int32_t>(Targets) + row;
-    void *training[] = {logits(), targets, training_ ? pointer(Scale) : nullptr, rowLosses()};
-    void *lossOnly[] = {logits(), targets, rowLosses()};
+    float *weights = isWeighted_ ? pointer<float>(weights_) + row : nullptr;
+    void *training[] = {logits(), targets, training_ ? pointer(Scale) : nullptr, rowLosses(), weights};
+    void *lossOnly[] = {logits(), targets, rowLosses(), weights};
     int64_t scalars[] = {int64_t(ld_), int64_t(vocabulary_)};
     pool.parallelFor(rows, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
       rows_(training_ ? training : lossOnly, scalars, int64_t(begin), int64_t(end));
@@ -171,11 +178,11 @@ private:
   plan::DataType type_ = plan::F32;
   std::optional<NarrowType> narrowType_; ///< type_, where it is narrow
   bool narrowsLogits_ = false;           ///< products take cotangents of the logits in type_
-  size_t panels_ = 0;                    ///< operand
+  size_t panels_ = 0, weights_ = 0;      ///< operands
   uint64_t panelBytes_ = 0;              ///< of each worker
   uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0, groups_ = 1;
   uint64_t ld_ = 0; ///< elements between rows of logits
-  bool training_ = false, trainsHead_ = false;
+  bool training_ = false, trainsHead_ = false, isWeighted_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;
   KernelFunction rows_ = nullptr;
   Products whole_, rest_;

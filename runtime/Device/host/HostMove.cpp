@@ -5,6 +5,7 @@
 #include "runtime/Format/PlanValidator.h"
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 namespace ztc {
 namespace {
@@ -33,7 +34,7 @@ public:
   uint64_t queuedNanoseconds() const override { return nanoseconds_.load(std::memory_order_relaxed); }
   const char *name() const override { return name_; }
   Communicator *communicator() const override { return nullptr; }
-  ProgressBoard *board() const override { return nullptr; } // it is no collective
+  ProgressBoard *board() const override { return nullptr; } // it is not a collective
 
   Status run() override {
     const uint64_t before = traceClock();
@@ -62,11 +63,12 @@ private:
     const size_t device = isOut ? first : first + 1, lower = isOut ? first + 1 : first;
     if (spaceOf(device) != plan::DEVICE || spaceOf(lower) == plan::DEVICE)
       return dataLoss(fmt::format("operands {} and {} are not one on the device and one below", first, first + 1));
-    uint64_t bytes = operandBytes(lower);
-    if (from.step.operands(int(lower)).piece_elements())
-      ZTC_RETURN_IF_ERROR(require(from, device, bytes));
-    else
-      bytes = std::min(bytes, operandBytes(device));
+    uint64_t bytes = std::min(operandBytes(lower), operandBytes(device));
+    for (const auto [piece, window] : {std::pair(lower, device), std::pair(device, lower)})
+      if (from.step.operands(int(piece)).piece_elements()) {
+        bytes = operandBytes(piece);
+        ZTC_RETURN_IF_ERROR(require(from, window, bytes));
+      }
     if (spaceOf(lower) == plan::DISK && endsSlot(from, lower)) {
       // Whole blocks where there is room for them: what lies between the bucket's end and that of its last block nobody
       // reads.
@@ -79,7 +81,7 @@ private:
     return Status::ok();
   }
 
-  /// Whether nothing of the bucket lies behind this operand: it is shorter than a piece.
+  /// Whether nothing of the bucket lies past this operand: it is shorter than a piece.
   bool endsSlot(const HostPrepare &from, size_t index) const {
     const plan::Operand &operand = from.step.operands(int(index));
     const plan::SizeForm &size = from.context.plan.slots(int(operand.slot())).size();

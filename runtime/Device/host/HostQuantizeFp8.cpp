@@ -22,19 +22,22 @@ public:
     columns_ = call.columns();
     byRows_ = call.by_rows();
     byColumns_ = call.by_columns();
-    ZTC_RETURN_IF_ERROR(resolve(from, {3 + int(byRows_) + int(byColumns_)}));
+    const int results = int(byRows_) + int(byColumns_);
+    ZTC_RETURN_IF_ERROR(resolve(from, {3 + results, 4 + results}));
     const std::optional<Fp8Format> format = fp8DataType(call.to());
     narrowType_ = narrowDataType(call.from());
     if (!format || (!narrowType_ && call.from() != plan::F32) || !rows_ || !columns_ || rows_ % kFp8Tile ||
-        columns_ % kFp8Tile || (!byRows_ && !byColumns_))
+        columns_ % kFp8Tile || results == 0)
       return dataLoss(fmt::format("no fp8 codes of {} x {} elements of type {} as type {}", rows_, columns_,
                                   int(call.from()), int(call.to())));
     format_ = *format;
     ZTC_RETURN_IF_ERROR(requireElements(from, 0, {rows_, columns_}, dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(requireElements(from, 1, {2}, sizeof(float)));
     ZTC_RETURN_IF_ERROR(requireElements(from, 2, {kFp8Partials}, sizeof(float)));
-    for (size_t operand = 3; operand < operandCount(); ++operand)
+    for (size_t operand = 3; operand < 3 + size_t(results); ++operand)
       ZTC_RETURN_IF_ERROR(requireElements(from, operand, {rows_, columns_}, 1));
+    if (operandCount() > 3 + size_t(results))
+      amax_ = operandBytes(3 + results) / dataTypeBytes(call.from());
     return Status::ok();
   }
 
@@ -52,18 +55,19 @@ public:
 private:
   static constexpr uint64_t kStretch = 512; ///< elements of a row at a time, 2 KiB of f32
 
-  /// Elements of x from `first` on, as f32.
-  void read(float *to, uint64_t first, uint64_t count) const {
+  /// Elements of an operand of x's type from `first` on, as f32.
+  void read(float *to, size_t operand, uint64_t first, uint64_t count) const {
     if (narrowType_)
-      widen(to, pointer<uint16_t>(0) + first, count, *narrowType_);
+      widen(to, pointer<uint16_t>(operand) + first, count, *narrowType_);
     else
-      std::memcpy(to, pointer<float>(0) + first, count * sizeof(float));
+      std::memcpy(to, pointer<float>(operand) + first, count * sizeof(float));
   }
 
-  /// Of all x; NaN where there is one. A maximum is the same in any order.
+  /// Of all x, or of its parts' absolute maxima; NaN where there is one. A maximum is the same in any order.
   float largestMagnitude() const {
     auto *partials = pointer<float>(2);
-    const uint64_t elements = rows_ * columns_, pieces = (elements + kStretch - 1) / kStretch;
+    const uint64_t elements = amax_ ? amax_ : rows_ * columns_, pieces = (elements + kStretch - 1) / kStretch;
+    const size_t operand = amax_ ? operandCount() - 1 : 0;
     const uint64_t count = std::min(pieces, kFp8Partials);
     const auto larger = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
     resources_.pool.parallelFor(count, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
@@ -73,7 +77,7 @@ private:
         uint32_t largest = 0;
         for (uint64_t piece = part; piece < pieces; piece += count) {
           const uint64_t first = piece * kStretch, size = std::min(kStretch, elements - first);
-          read(numbers.data(), first, size);
+          read(numbers.data(), operand, first, size);
           for (uint64_t i = 0; i < size; ++i)
             largest = std::max(largest, std::bit_cast<uint32_t>(numbers[i]) & 0x7fffffffu);
         }
@@ -91,7 +95,7 @@ private:
     std::array<std::array<uint8_t, kStretch>, kFp8Tile> codes;
     std::array<float, kStretch> numbers;
     for (uint64_t r = 0; r < kFp8Tile; ++r) {
-      read(numbers.data(), (row + r) * columns_ + column, count);
+      read(numbers.data(), 0, (row + r) * columns_ + column, count);
       for (uint64_t c = 0; c < count; ++c)
         codes[r][c] = toFp8(numbers[c] * scale, format_);
       if (byRows_)
@@ -105,7 +109,7 @@ private:
         to[c * rows_ + r] = codes[r][c];
   }
 
-  uint64_t rows_ = 0, columns_ = 0;
+  uint64_t rows_ = 0, columns_ = 0, amax_ = 0;
   bool byRows_ = false, byColumns_ = false;
   Fp8Format format_ = Fp8Format::E4m3;
   std::optional<NarrowType> narrowType_; ///< nothing: f32

@@ -106,7 +106,7 @@ StatusOr<std::vector<WidenedMatmul::Block>> WidenedMatmul::prepareBlocks(MatmulC
     part.m = rows;
     part.n = columns;
     part.k = depth;
-    part.add = (problem_.add && !scaled_) || begin > 0;
+    part.add = (problem_.add && !scaled_ && problem_.typeC == plan::F32) || begin > 0;
     if (std::exchange(part.typeA, plan::F32) != plan::F32)
       part.lda = Operand::panelStride(problem_.transposeA, rows, depth);
     if (std::exchange(part.typeB, plan::F32) != plan::F32)
@@ -175,8 +175,6 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
   auto *rounded = static_cast<uint16_t *>(c) + offsetC;
   float *const wide = static_cast<float *>(c) + offsetC;
   float *sum = narrowC || scaled_ ? panelC : wide;
-  if (narrowC && p.add)
-    widenRows(panelC, ldPanel, rounded, p.ldc, tile.rows, tile.columns, *narrowC);
   for (const Block &block : blocks_[tile.blocks]) {
     const float *blockA = left.block(tile.row, tile.rows, block.begin, block.depth, panelA);
     const float *blockB = right.block(tile.column, tile.columns, block.begin, block.depth, panelB);
@@ -189,8 +187,12 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
     for (uint64_t column = 0; !narrowC && column < tile.columns; ++column)
       to[column] = p.add ? to[column] + sums[column] : sums[column];
   }
-  for (uint64_t row = 0; narrowC && row < tile.rows; ++row)
-    narrow(rounded + row * p.ldc, panelC + row * ldPanel, tile.columns, *narrowC);
+  for (uint64_t row = 0; narrowC && row < tile.rows; ++row) {
+    float *sums = panelC + row * ldPanel;
+    if (p.add) // to the finished sum, as every path does
+      addWidened(sums, rounded + row * p.ldc, tile.columns, *narrowC);
+    narrow(rounded + row * p.ldc, sums, tile.columns, *narrowC);
+  }
 }
 
 void WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,

@@ -55,9 +55,16 @@ const char *nameOf(Collective::Kind kind) {
     return "reduce_scatter";
   case Collective::ALL_REDUCE:
     return "all_reduce";
+  case Collective::ALL_REDUCE_MAX:
+    return "all_reduce_max";
   default:
     return "collective";
   }
+}
+
+/// Of numbers that belong to no bucket.
+bool isReduction(const Collective &collective) {
+  return collective.kind() == Collective::ALL_REDUCE || collective.kind() == Collective::ALL_REDUCE_MAX;
 }
 
 class CollectiveDefinition : public StepDefinition {
@@ -66,12 +73,13 @@ public:
     const Collective &collective = check.step.collective();
     if (!Collective::Kind_IsValid(collective.kind()))
       return dataLoss(fmt::format("unknown collective {}", int(collective.kind())));
-    if (collective.kind() != Collective::ALL_REDUCE)
+    if (!isReduction(collective))
       ZTC_RETURN_IF_ERROR(check.bucket(collective.bucket()));
     if (collective.axis().empty())
       return dataLoss("a collective over no axis");
-    const bool isScalar = collective.kind() == Collective::ALL_REDUCE;
-    const bool isBytes = collective.type() == U8 && collective.kind() == Collective::ALL_GATHER;
+    const bool isScalar = isReduction(collective);
+    const bool isBytes =
+        (collective.type() == U8 || collective.type() == E4M3) && collective.kind() == Collective::ALL_GATHER;
     if (collective.type() != F32 && !isBytes && (isScalar || !isNarrow(collective.type())))
       return dataLoss(fmt::format("a collective of type {}", dataTypeName(collective.type())));
     ZTC_RETURN_IF_ERROR(check.count(2));
@@ -84,6 +92,11 @@ public:
     case Collective::ALL_REDUCE:
       ZTC_RETURN_IF_ERROR(check.holds(0, "value", 4));
       return checkReceiveBuffer(check, 1);
+    case Collective::ALL_REDUCE_MAX:
+      if (!check.step.operands(0).bytes() || check.step.operands(0).bytes() % sizeof(float))
+        return dataLoss(fmt::format("maxima of {} bytes", check.step.operands(0).bytes()));
+      ZTC_RETURN_IF_ERROR(check.holds(0, "values", check.step.operands(0).bytes()));
+      return checkReceiveBuffer(check, 1);
     default:
       return checkAllGather(check);
     }
@@ -91,10 +104,12 @@ public:
 
   std::string text(const Plan &plan, const Step &step) const override {
     const Collective &c = step.collective();
-    const bool isScalar = c.kind() == Collective::ALL_REDUCE;
+    const bool isScalar = isReduction(c);
     return fmt::format("{} {} over \"{}\", {}, launch {}{}", nameOf(c.kind()),
-                       isScalar ? "scalar" : bucketText(plan, c.bucket()), c.axis(), dataTypeName(c.type()),
-                       c.launch_order(), lastOnlyText(step));
+                       c.kind() == Collective::ALL_REDUCE ? "scalar"
+                       : isScalar                         ? "maxima"
+                                                          : bucketText(plan, c.bucket()),
+                       c.axis(), dataTypeName(c.type()), c.launch_order(), lastOnlyText(step));
   }
   std::string callText(const Plan &, const Step &step) const override { return nameOf(step.collective().kind()); }
   const char *family(const Step &) const override { return "collectives"; }

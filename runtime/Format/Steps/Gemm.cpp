@@ -20,6 +20,11 @@ Status checkMatrix(const StepCheck &check, int index, const char *name, uint64_t
   return check.holds(index, name, (CheckedBytes(batch - 1) * stride + CheckedBytes(rows - 1) * ld + columns) * bytes);
 }
 
+/// Whether a matrix is added before the sum is rounded.
+bool addsAnOperand(const Step &step) {
+  return step.operands_size() > 4;
+}
+
 class GemmDefinition : public StepDefinition {
 public:
   Status validate(const StepCheck &check) const override {
@@ -29,7 +34,12 @@ public:
       return dataLoss(fmt::format("matrix product of unknown types {} and {}", int(type), int(gemm.type_c())));
     if (gemm.type_c() != F32 && gemm.type_c() != type)
       return dataLoss(fmt::format("matrix product of {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
-    ZTC_RETURN_IF_ERROR(check.count(isNarrow(type) ? 4 : 3));
+    const bool addsOperand = addsAnOperand(check.step);
+    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 5 : isNarrow(type) ? 4 : 3));
+    if (addsOperand && (gemm.type_c() != type || !isNarrow(type) || gemm.accumulate() != OVERWRITE))
+      return dataLoss(fmt::format("matrix product of {} into {} that adds an operand{}", dataTypeName(type),
+                                  dataTypeName(gemm.type_c()),
+                                  gemm.accumulate() == OVERWRITE ? "" : ", and to its result"));
     ZTC_RETURN_IF_ERROR(StepCheck::accumulation(gemm.accumulate()));
     const uint64_t batch = gemm.batch() ? gemm.batch() : 1;
     if (!gemm.m() || !gemm.n() || !gemm.k())
@@ -44,15 +54,17 @@ public:
     if (batch > 1 && gemm.stride_c() < gemm.n())
       return dataLoss(
           fmt::format("{} products, whose results of {} columns are {} apart", batch, gemm.n(), gemm.stride_c()));
+    if (addsOperand)
+      ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out));
     return checkMatrix(check, 2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
   }
 
   std::string text(const Plan &, const Step &step) const override {
     const Gemm &g = step.gemm();
-    return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(), g.n(),
-                       g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
+    return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
+                       g.n(), g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
                        g.type_a() == g.type_c() ? "" : fmt::format(" -> {}", dataTypeName(g.type_c())),
-                       accumulateText(g.accumulate()));
+                       addsAnOperand(step) ? " + d" : "", accumulateText(g.accumulate()));
   }
 
   const char *family(const Step &) const override { return "matrix products"; }

@@ -1,4 +1,5 @@
 // A generated kernel over a parallel range.
+#include "runtime/Format/HostLaunch.h"
 #include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepWords.h"
@@ -49,6 +50,8 @@ public:
     ZTC_RETURN_IF_ERROR(StepCheck::accumulation(launch.accumulate()));
     if (launch.accumulate() != OVERWRITE)
       ZTC_RETURN_IF_ERROR(check.kernel(launch.kernel_add()));
+    if (computesOnHost(check.step) && launch.accumulate() != OVERWRITE)
+      return dataLoss("a launch on the host's cores that adds to its results");
     constexpr uint64_t kLargest = uint64_t(1) << 62;
     if (launch.flat()) {
       ZTC_RETURN_IF_ERROR(check.bucket(launch.bucket()));
@@ -75,7 +78,9 @@ public:
                bucketText(plan, launch.bucket());
     if (launch.piece_elements())
       extent += fmt::format(", piece {} of {} elements", launch.piece(), launch.piece_elements());
-    return fmt::format("launch {}, {}{}", kernel ? kernel->name() : "?", extent, accumulateText(launch.accumulate()));
+    return fmt::format("launch {}, {}{}{}{}", kernel ? kernel->name() : "?", extent,
+                       accumulateText(launch.accumulate()), lastOnlyText(step),
+                       computesOnHost(step) ? ", on the host's cores" : "");
   }
 
   std::string callText(const Plan &plan, const Step &step) const override {
@@ -87,6 +92,9 @@ public:
 
   /// A group's workspace is memory like any other.
   uint64_t bytes(const StepSizes &sizes) const override { return sizes.operandBytes(/*withScratch=*/true); }
+  StepWork work(const Plan &, const Step &step) const override {
+    return computesOnHost(step) ? StepWork::HostKernel : StepWork::Kernel;
+  }
 
 private:
   static const Kernel *kernelOf(const Plan &plan, const Launch &launch) {

@@ -16,7 +16,8 @@ using namespace plan;
 namespace {
 
 Status checkKernels(const StepCheck &check, const LinearCrossEntropy &loss) {
-  const std::string rows = loss.training() ? "cross_entropy_rows" : "cross_entropy_rows_loss";
+  const std::string rows =
+      fmt::format("cross_entropy_rows{}{}", loss.training() ? "" : "_loss", loss.weighted() ? "_weighted" : "");
   ZTC_RETURN_IF_ERROR(check.hostService(loss.rows_kernel(), rows, !loss.gpu_kernels().empty()));
   const uint64_t lanes = isNarrow(loss.type()) ? 8 : 4;
   ZTC_RETURN_IF_ERROR(check.gpuServices(loss, {fmt::format("gpu_{}{}_{}{}", rows, kernelTypeSuffix(loss.type()), lanes,
@@ -27,10 +28,15 @@ Status checkKernels(const StepCheck &check, const LinearCrossEntropy &loss) {
   return Status::ok();
 }
 
+/// Operands after those of the computation: workspace of narrow products, weights of the rows.
+int lastOperands(const LinearCrossEntropy &loss) {
+  return (isNarrow(loss.type()) ? 1 : 0) + (loss.weighted() ? 1 : 0);
+}
+
 /// In training without the operand for the head's cotangent.
 bool isHeadFrozen(const Step &step) {
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
-  return loss.training() && step.operands_size() == 7 + (isNarrow(loss.type()) ? 1 : 0);
+  return loss.training() && step.operands_size() == 7 + lastOperands(loss);
 }
 
 /// Rows of a chunk on a GPU.
@@ -62,7 +68,8 @@ public:
     const LinearCrossEntropy &loss = check.step.linear_cross_entropy();
     ZTC_RETURN_IF_ERROR(StepCheck::real(loss.type()));
     const bool hasHead = loss.training() && !isHeadFrozen(check.step);
-    ZTC_RETURN_IF_ERROR(check.count((hasHead ? 8 : loss.training() ? 7 : 5) + (isNarrow(loss.type()) ? 1 : 0)));
+    const int operands = (hasHead ? 8 : loss.training() ? 7 : 5) + lastOperands(loss);
+    ZTC_RETURN_IF_ERROR(check.count(operands));
     ZTC_RETURN_IF_ERROR(checkKernels(check, loss));
     ZTC_RETURN_IF_ERROR(StepCheck::accumulation(loss.accumulate()));
     ZTC_RETURN_IF_ERROR(StepCheck::accumulation(loss.loss_accumulate()));
@@ -78,6 +85,8 @@ public:
     if (loss.tokens() % groups || (loss.training() && groups > 1))
       return dataLoss(fmt::format("linear_cross_entropy with {} losses of {} rows", groups, loss.tokens()));
     ZTC_RETURN_IF_ERROR(check.holds(3, "loss", CheckedBytes(groups) * 4));
+    if (loss.weighted())
+      ZTC_RETURN_IF_ERROR(check.holds(operands - 1, "weights", CheckedBytes(loss.tokens()) * 4));
     if (!loss.training())
       return Status::ok();
     ZTC_RETURN_IF_ERROR(check.holds(5, "scale", 4));
@@ -87,11 +96,11 @@ public:
 
   std::string text(const Plan &, const Step &step) const override {
     const LinearCrossEntropy &l = step.linear_cross_entropy();
-    return fmt::format("linear_cross_entropy{}{} {} tokens x {} -> {}, {}{} rows a chunk{}{}",
-                       l.training() ? "" : " (loss only)", typeText(l.type()), l.tokens(), l.width(), l.vocabulary(),
-                       l.groups() > 1 ? fmt::format("{} losses, ", l.groups()) : "", l.chunk(),
-                       l.gpu_kernels().empty() ? "" : fmt::format(" ({} on a GPU)", gpuRows(l)),
-                       accumulateText(l.accumulate()));
+    return fmt::format(
+        "linear_cross_entropy{}{}{} {} tokens x {} -> {}, {}{} rows a chunk{}{}", l.training() ? "" : " (loss only)",
+        l.weighted() ? " weighted" : "", typeText(l.type()), l.tokens(), l.width(), l.vocabulary(),
+        l.groups() > 1 ? fmt::format("{} losses, ", l.groups()) : "", l.chunk(),
+        l.gpu_kernels().empty() ? "" : fmt::format(" ({} on a GPU)", gpuRows(l)), accumulateText(l.accumulate()));
   }
 
   const char *family(const Step &) const override { return "head and loss"; }
@@ -129,11 +138,15 @@ public:
 
 } // namespace
 
+bool isTrainingLoss(const Step &step) {
+  return step.has_linear_cross_entropy() && step.linear_cross_entropy().training();
+}
+
 TrainingLoss trainingLoss(const Plan &plan) {
   for (const Program &program : plan.programs())
     for (const Step &step : program.steps()) {
       const LinearCrossEntropy &loss = step.linear_cross_entropy();
-      if (step.has_linear_cross_entropy() && loss.training())
+      if (isTrainingLoss(step))
         return {loss.tokens(), loss.vocabulary(), gpuRows(loss)};
     }
   return {};

@@ -12,6 +12,8 @@ struct TrainingLoss {
   uint64_t rows = 0; ///< at a time on a GPU
 };
 TrainingLoss trainingLoss(const plan::Plan &plan);
+/// Whether `step` is it: the backward part begins after it.
+bool isTrainingLoss(const plan::Step &step);
 
 /// Every head and loss of the plan works on at most `rows` (at least 1) rows at a time on a GPU, in chunks of about one
 /// size. The bits of the head's gradient depend on it: each chunk's product is one sum, to which the next is added.

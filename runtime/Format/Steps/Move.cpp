@@ -2,6 +2,7 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepExecutions.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace ztc {
@@ -44,8 +45,18 @@ public:
   }
   const char *family(const Step &) const override { return "moves between spaces"; }
 
-  /// What crosses the link, once.
-  uint64_t bytes(const StepSizes &sizes) const override { return sizes.operandBytes(/*withScratch=*/false); }
+  /// What crosses the link, once: of a pair the smaller one, a piece of which the other is the window.
+  uint64_t bytes(const StepSizes &sizes) const override {
+    const auto bytesOf = [&](int operand) {
+      Step one;
+      *one.add_operands() = sizes.step.operands(operand);
+      return StepSizes{sizes.plan, one, sizes.slotBytes, sizes.world, sizes.onGpu}.operandBytes(/*withScratch=*/true);
+    };
+    uint64_t bytes = 0;
+    for (int i = 0; i + 1 < sizes.step.operands_size(); i += 2)
+      bytes += std::min(bytesOf(i), bytesOf(i + 1));
+    return bytes;
+  }
   StepWork work(const Plan &plan, const Step &step) const override {
     return spaceNumber(plan, step) == DISK ? StepWork::DiskLink : StepWork::HostLink;
   }
@@ -54,14 +65,16 @@ public:
   }
 
 private:
-  /// A piece of a bucket and the window on it; or a whole slot and one that holds it, of the same form.
+  /// A piece of a bucket, on either side, and the window on it; or a whole slot and one that holds it, of the same
+  /// form.
   static Status checkPair(const StepCheck &check, Pair pair) {
     const Operand &lower = check.step.operands(pair.lower), &device = check.step.operands(pair.device);
     const SizeForm &from = check.slotOf(pair.lower).size(), &to = check.slotOf(pair.device).size();
-    if (lower.offset() || lower.bytes() || device.offset() || device.bytes() || device.piece_elements() ||
+    const bool isLowerPiece = lower.piece_elements() != 0, isDevicePiece = device.piece_elements() != 0;
+    if (lower.offset() || lower.bytes() || device.offset() || device.bytes() || (isLowerPiece && isDevicePiece) ||
         lower.own_shard())
       return dataLoss(fmt::format("operands {} and {} are parts that no move takes", pair.lower, pair.device));
-    if (lower.piece_elements() == 0) {
+    if (!isLowerPiece && !isDevicePiece) {
       const bool alike = from.elements() == to.elements() && from.element_bytes() == to.element_bytes() &&
                          from.quantum() == to.quantum() && from.block_elements() == to.block_elements() &&
                          from.kind() == (device.own_shard() ? SizeForm::SHARD : to.kind());
@@ -70,9 +83,11 @@ private:
       return Status::ok();
     }
     // The piece has its full length at one rank, unless the bucket ends there.
-    if (device.own_shard() || to.kind() != SizeForm::CONSTANT || to.has_gpu_elements())
-      return dataLoss(fmt::format("operand {} is no window of fixed size", pair.device));
-    return check.holds(pair.device, "window", check.bytes(pair.lower));
+    const int window = isLowerPiece ? pair.device : pair.lower, piece = isLowerPiece ? pair.lower : pair.device;
+    const SizeForm &size = isLowerPiece ? to : from;
+    if ((isLowerPiece && device.own_shard()) || size.kind() != SizeForm::CONSTANT || size.has_gpu_elements())
+      return dataLoss(fmt::format("operand {} is not a window of fixed size", window));
+    return check.holds(window, "window", check.bytes(piece));
   }
 
   static bool isOutward(const Plan &plan, const Step &step) {

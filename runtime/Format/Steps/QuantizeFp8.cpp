@@ -17,6 +17,14 @@ const char *order(const QuantizeFp8 &call) {
   return !call.by_rows() ? "columns" : call.by_columns() ? "both" : "rows";
 }
 
+/// Operands before the absolute maxima of x's parts, which not every step is given.
+int operandsBeforeAmax(const QuantizeFp8 &call) {
+  return 3 + int(call.by_rows()) + int(call.by_columns());
+}
+bool isGivenAmax(const Step &step) {
+  return step.operands_size() > operandsBeforeAmax(step.quantize_fp8());
+}
+
 class QuantizeFp8Definition : public StepDefinition {
 public:
   Status validate(const StepCheck &check) const override {
@@ -30,13 +38,21 @@ public:
     if (!call.rows() || !call.columns() || call.rows() % kFp8Tile || call.columns() % kFp8Tile)
       return dataLoss(fmt::format("fp8 codes of {} x {} elements, sizes are multiples of {}", call.rows(),
                                   call.columns(), kFp8Tile));
-    ZTC_RETURN_IF_ERROR(check.count(3 + int(call.by_rows()) + int(call.by_columns())));
+    const int codes = operandsBeforeAmax(call);
+    ZTC_RETURN_IF_ERROR(check.count(codes + int(isGivenAmax(check.step))));
     const CheckedBytes elements = CheckedBytes(call.rows()) * call.columns();
     ZTC_RETURN_IF_ERROR(check.holds(0, "x", elements * dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(check.holds(1, "scale", 2 * sizeof(float)));
     ZTC_RETURN_IF_ERROR(check.holds(2, "maxima", kFp8Partials * sizeof(float)));
-    for (int operand = 3; operand < check.step.operands_size(); ++operand)
+    for (int operand = 3; operand < codes; ++operand)
       ZTC_RETURN_IF_ERROR(check.holds(operand, "codes", elements));
+    if (isGivenAmax(check.step)) {
+      const uint64_t bytes = check.step.operands(codes).bytes();
+      if (!bytes || bytes % (kFp8Tile * dataTypeBytes(call.from())))
+        return dataLoss(
+            fmt::format("absolute maxima of {} bytes, a multiple of {} elements is expected", bytes, kFp8Tile));
+      ZTC_RETURN_IF_ERROR(check.holds(codes, "amax", bytes));
+    }
     const std::string suffix = kernelTypeSuffix(call.from());
     return check.gpuServices(call, {"gpu_fp8_maxima" + suffix,
                                     fmt::format("gpu_quantize_{}_{}{}", dataTypeName(call.to()), order(call), suffix)});
@@ -44,22 +60,26 @@ public:
 
   std::string text(const Plan &, const Step &step) const override {
     const QuantizeFp8 &call = step.quantize_fp8();
-    return fmt::format("quantize {}x{}{} to {} by {}", call.rows(), call.columns(), typeText(call.from()),
-                       dataTypeName(call.to()), order(call));
+    return fmt::format("quantize {}x{}{} to {} by {}{}{}", call.rows(), call.columns(), typeText(call.from()),
+                       dataTypeName(call.to()), order(call), isGivenAmax(step) ? ", given amax" : "",
+                       lastOnlyText(step));
   }
 
   const char *family(const Step &) const override { return "quantize"; }
 
-  // x is read twice: its largest magnitude must be known before the first code.
+  // The largest magnitude must be known before the first code: x is read twice where nobody else has found it.
   uint64_t bytes(const StepSizes &sizes) const override {
     const QuantizeFp8 &call = sizes.step.quantize_fp8();
-    return call.rows() * call.columns() *
-           (2 * dataTypeBytes(call.from()) + uint64_t(call.by_rows()) + uint64_t(call.by_columns()));
+    const uint64_t elements = call.rows() * call.columns();
+    const uint64_t read = elements * dataTypeBytes(call.from());
+    const uint64_t searched = isGivenAmax(sizes.step) ? sizes.step.operands(operandsBeforeAmax(call)).bytes() : read;
+    return read + searched + elements * (uint64_t(call.by_rows()) + uint64_t(call.by_columns()));
   }
 
   std::vector<CallExecution> executions(const Plan &, const Step &step, bool host, bool gpu) const override {
     return executionsOf(host, gpu, "own loop", "own kernels",
-                        "the largest magnitude, then the codes of the product's operand",
+                        isGivenAmax(step) ? "the codes of the product's operand, whose absolute maxima are given"
+                                          : "the largest magnitude, then the codes of the product's operand",
                         gpuKernelsOf(step.quantize_fp8()));
   }
 };

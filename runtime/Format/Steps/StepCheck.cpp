@@ -1,4 +1,5 @@
 #include "runtime/Format/Steps/StepCheck.h"
+#include "runtime/Format/HostLaunch.h"
 #include "runtime/Format/Pieces.h"
 #include "runtime/Format/PlanValidator.h"
 #include <fmt/format.h>
@@ -22,7 +23,11 @@ Status StepCheck::operands() const {
       return dataLoss(fmt::format("operand {}: the own shard of slot {} '{}', which is not full, or a piece of it", i,
                                   operand.slot(), slotOf(i).name()));
     ZTC_RETURN_IF_ERROR(piece(i));
-    if (slotOf(i).space() != DEVICE && !step.has_move())
+    if (computesOnHost(step)) {
+      if (slotOf(i).space() != HOST)
+        return dataLoss(fmt::format("operand {}: slot {} '{}' is not in the host's memory, where its cores work", i,
+                                    operand.slot(), slotOf(i).name()));
+    } else if (slotOf(i).space() != DEVICE && !step.has_move())
       return dataLoss(fmt::format("operand {}: slot {} '{}' is not on the device, where steps other than moves work", i,
                                   operand.slot(), slotOf(i).name()));
   }
@@ -81,9 +86,16 @@ Status StepCheck::kernel(uint32_t index) const {
 }
 
 /// The kernels of ServiceKernels.md whose names begin with that of another one.
-static constexpr std::string_view kLongerNames[] = {"attention_softmax_grad",     "cross_entropy_rows_loss",
-                                                    "gpu_attention_delta",        "gpu_attention_grad_keys",
-                                                    "gpu_attention_grad_queries", "gpu_cross_entropy_rows_loss"};
+static constexpr std::string_view kLongerNames[] = {"attention_softmax_grad",
+                                                    "cross_entropy_rows_loss",
+                                                    "cross_entropy_rows_weighted",
+                                                    "cross_entropy_rows_loss_weighted",
+                                                    "gpu_attention_delta",
+                                                    "gpu_attention_grad_keys",
+                                                    "gpu_attention_grad_queries",
+                                                    "gpu_cross_entropy_rows_loss",
+                                                    "gpu_cross_entropy_rows_weighted",
+                                                    "gpu_cross_entropy_rows_loss_weighted"};
 
 Status StepCheck::service(uint32_t index, std::string_view name) const {
   ZTC_RETURN_IF_ERROR(kernel(index));

@@ -23,6 +23,7 @@ enum class StepWork {
   Fp8Product,      ///< products of fp8 codes
   HostLink,        ///< what moves between the device and page-locked memory
   DiskLink,        ///< what moves between the device and a file
+  HostKernel,      ///< a generated kernel's on the host's cores, whatever the device is
 };
 
 /// Who executes a library call on the host or on a GPU, and why it is that one.

@@ -13,6 +13,11 @@ std::string typeText(plan::DataType type) {
 }
 
 const char *lastOnlyText(const plan::Step &step) {
+  if (step.only_first_microstep())
+    return step.unless_carried() ? " (first micro-step only, unless the update has gathered)"
+                                 : " (first micro-step only)";
+  if (step.unless_carried())
+    return " (unless the update has gathered)";
   return step.only_last_microstep() ? " (last micro-step only)" : "";
 }
 

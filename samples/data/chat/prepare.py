@@ -106,7 +106,7 @@ class Preparation:
             counts.dropped += 1
             return
         is_cut = len(row.tokens) > seq
-        targets = sum(row.counted[1:seq])  # the first token of a row is nobody's target
+        targets = sum(map(bool, row.counted[1:seq]))  # the first token of a row is nobody's target
         if targets == 0:
             counts.without_target += 1
             return
@@ -208,4 +208,4 @@ def prepare(options):
         file.complete()
         work.summarize(file.rows)
         work.show()
-        print(f"wrote      {options.output}: ztc-run PLAN --data {options.output}, with a plan for --seq={work.seq}")
+        print(f"wrote      {options.output}: ztc-run PLAN --data {options.output}, with a plan for --seq={work.seq}" + (" --loss-weights: answers have weights" if file.is_weighted else ""))

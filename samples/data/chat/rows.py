@@ -1,14 +1,14 @@
 """Conversations to rows of tokens, with what counts: by positions in the rendered text, never by token ids."""
 import dataclasses
 
-from .formats import Conversation
+from .formats import BadInput, Conversation
 
 
 @dataclasses.dataclass
 class Row:
     """Tokens of a row before it is cut and padded, and which of them count as targets."""
     tokens: list
-    counted: list
+    counted: list  # of each token False, or its answer's weight
     text: str
     endless: int = 0  # answers that no reserved token ends
     altered: int = 0  # answers that the template does not write as they are in the data
@@ -135,8 +135,10 @@ class ChatRows:
         """One row, or several where the template writes earlier answers otherwise once others follow."""
         conversation.messages = [{k: v for k, v in m.items() if v is not None} for m in conversation.messages]
         remaining = [] if self.train_on == "all" else self.answers(conversation)
-        for message in conversation.messages:
-            message.pop("weight", None)  # the template has no use for it
+        weights = [message.pop("weight", 1) for message in conversation.messages]  # the template has no use for them
+        for turn in remaining:
+            if isinstance(weights[turn], bool) or not isinstance(weights[turn], (int, float)) or not 0 <= weights[turn] <= 2 ** 24:
+                raise BadInput(f"the weight of message {turn} is {weights[turn]!r}; weights are numbers from 0 on")
         rows, text = [], self.render(conversation)
         if not remaining:
             tokens = self.encode(text).tokens
@@ -144,7 +146,7 @@ class ChatRows:
         parts = {turn: self.render(conversation, turn + 1) for turn in remaining}
         starts = {turn: self.answer_start(conversation, turn, parts[turn]) for turn in remaining}
         while remaining:
-            row, held = self.row_of(text, {turn: (parts[turn], starts[turn]) for turn in remaining})
+            row, held = self.row_of(text, {turn: (parts[turn], starts[turn]) for turn in remaining}, weights)
             row.altered = sum(not self.is_whole(conversation.messages[turn], parts[turn]) for turn in held)
             if held:
                 rows.append(row)
@@ -161,8 +163,8 @@ class ChatRows:
         content = message.get("content")
         return not isinstance(content, str) or "".join(content.split()) in "".join(text.split())
 
-    def row_of(self, text, answers):
-        """The row of `text` and the answers that stand in it as they do where they come last. `answers`: turn -> (text up to it, start)."""
+    def row_of(self, text, answers, weights):
+        """The row of `text` and the answers that stand in it as they do where they come last. `answers`: turn -> (text up to it, start); weights of all turns."""
         whole = self.encode(text)
         row, held = Row(whole.tokens, [False] * len(whole.tokens), text), []
         for turn, (part, start) in answers.items():
@@ -177,7 +179,7 @@ class ChatRows:
             row.merged |= first < len(own.tokens) and own.offsets[first][0] < start < own.offsets[first][1] \
                 and bool(part[own.offsets[first][0]:start].strip())
             for index in range(first, min(end, common)):
-                row.counted[index] = True
+                row.counted[index] = weights[turn]
         return row, held
 
     def end_tokens(self):

@@ -187,6 +187,14 @@ def test_formats(work):
     chat = [{**m, **({"weight": 0} if i == 1 else {})} for i, m in enumerate(TWO_TURNS)]
     _, rows = prepare(work, folder, [{"messages": chat}])
     check("an answer of weight 0 does not count", len(counted_texts(tokenizer, *rows[0])) == 1, counted_texts(tokenizer, *rows[0]))
+    check("weights of 0 and 1 need no tensor", "loss_weights" not in read_safetensors(work / "out.safetensors"))
+    chat = [{**m, **({"weight": 0.5} if i == 1 else {})} for i, m in enumerate(TWO_TURNS)]
+    done, rows = prepare(work, folder, [{"messages": chat}])
+    shape, weights = read_safetensors(work / "out.safetensors")["loss_weights"]
+    runs = [w for i, w in enumerate(weights) if rows[0][1][i] != -100 and (i == 0 or rows[0][1][i - 1] == -100)]
+    check("an answer of another weight has it at its labels", shape == [1, 1, 128] and runs == [0.5, 1] and set(weights) == {0.5, 1} and "--loss-weights" in done.stdout, (runs, done.stdout))
+    done, _ = prepare(work, folder, [{"messages": [{**m, "weight": "much"} for m in TWO_TURNS]}], expect=1)
+    check("a weight that is no number is named", "the weight of message 1 is 'much'" in done.stderr, done.stderr)
     thoughts = [ONE_TURN[0], {"role": "assistant", "content": "<think>\nWell.\n</think>\n\nFine."}, *TWO_TURNS[2:]]
     _, rows = prepare(work, work / "thinking", [{"messages": thoughts}])
     texts = counted_texts(tokenizer, *rows[0])

@@ -37,6 +37,7 @@ int main(int argc, char **argv) {
     for (auto [format, columns] :
          {std::pair(graph::WeightFormat::Nf4, 64), {graph::WeightFormat::Nf4, 96}, {graph::WeightFormat::Int8, 64}})
       kernels.push_back(module.addGpuDequantize(format, columns, type));
+  kernels.push_back(module.addGpuQuantizeFp8(true, false, true, mlir::IntegerType::get(&context, 8)));
   for (mlir::Type type : {f32, bf16}) {
     kernels.push_back(module.addGpuFp8Maxima(type));
     for (bool isE4m3 : {true, false})
@@ -52,7 +53,8 @@ int main(int argc, char **argv) {
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t vocabulary : {8, 9})
       for (bool training : {true, false})
-        kernels.push_back(module.addGpuCrossEntropyRows(training, type, vocabulary));
+        for (bool weighted : {false, true})
+          kernels.push_back(module.addGpuCrossEntropyRows(training, type, vocabulary, {.weighted = weighted}));
   kernels.push_back(module.addGpuLossSum());
   for (mlir::Type type : {f32, bf16, f16})
     for (Heads heads : {Heads{8},

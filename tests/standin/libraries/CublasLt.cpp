@@ -35,6 +35,7 @@ bool isFp8(int type) {
 struct MatmulDescription {
   int computeType = cublaslt::kCompute32F;
   int32_t operations[2] = {0, 0};
+  int32_t multiprocessors = 0;                 ///< that it may count on; 0: all
   const float *scales[2] = {nullptr, nullptr}; ///< of fp8 codes, on the device; read when the product runs
 };
 struct MatrixLayout {
@@ -88,6 +89,7 @@ uint64_t hash(const MatmulDescription &description, const MatrixLayout &a, const
   uint64_t value = 14695981039346656037u;
   const auto add = [&](uint64_t word) { value = (value ^ word) * 1099511628211u; };
   add(uint64_t(description.operations[0]) << 1 | uint64_t(description.operations[1]));
+  add(uint64_t(description.multiprocessors));
   for (const MatrixLayout *layout : {&a, &b, &c})
     for (uint64_t word : {uint64_t(layout->type), layout->rows, layout->columns, uint64_t(layout->leading),
                           uint64_t(layout->batch), uint64_t(layout->stride)})
@@ -111,7 +113,7 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
       return "fp8 codes in another form than TN";
     for (uint64_t size : {m, n, k, uint64_t(a.leading), uint64_t(b.leading)})
       if (size % 16)
-        return "sizes of fp8 codes that are no multiples of 16";
+        return "sizes of fp8 codes that are not multiples of 16";
   } else if (a.type != b.type || (c.type != a.type && c.type != cublaslt::kF32)) {
     return "types do not fit";
   }
@@ -153,7 +155,7 @@ struct Product {
   MatmulDescription description;
   MatrixLayout a, b, c;
   float alpha = 1, beta = 0;
-  const void *first = nullptr, *second = nullptr;
+  const void *first = nullptr, *second = nullptr, *added = nullptr; ///< added: what beta multiplies
   void *result = nullptr;
   uint32_t algorithm = kForward;
 
@@ -202,7 +204,7 @@ private:
       for (uint64_t i = 0; i < m; ++i) {
         const uint64_t place = ct + j * uint64_t(c.leading) + i;
         // Beta 0 does not read: what was there may be no number.
-        const float before = beta == 0 ? 0 : beta * readElement(result, place, c.type);
+        const float before = beta == 0 ? 0 : beta * readElement(added, place, c.type);
         writeElement(result, place, c.type, alpha * (isFp8(a.type) ? sums[i] * scale : sums[i]) + before);
       }
     }
@@ -261,6 +263,12 @@ Status cublasLtMatmulDescSetAttribute(Description description, int attribute, co
       return refuse("a scale's pointer of another size");
     std::memcpy(&to->scales[attribute - kDescriptionScaleA], value, bytes);
     return kSuccess;
+  }
+  if (attribute == kDescriptionSmCountTarget) {
+    if (bytes != sizeof to->multiprocessors)
+      return refuse("a number of multiprocessors of another size");
+    std::memcpy(&to->multiprocessors, value, bytes);
+    return to->multiprocessors >= 0 ? kSuccess : refuse("a negative number of multiprocessors");
   }
   if (bytes != sizeof(int32_t) || (attribute != kDescriptionTransA && attribute != kDescriptionTransB))
     return refuse("an attribute of a product that the stand-in does not know");
@@ -373,16 +381,19 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
                   *static_cast<const float *>(beta),
                   a,
                   b,
+                  c,
                   d};
   if (!handle || !algorithm)
     return refuse("a product without handle or algorithm");
-  if (c != d || !(*static_cast<MatrixLayout *>(layoutD) == product.c))
-    return refuse("C and D differ");
+  if (!(*static_cast<MatrixLayout *>(layoutD) == product.c))
+    return refuse("the layouts of C and D differ");
   ChosenAlgorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
   if (chosen.version != cublasLtGetVersion() || chosen.number >= kUnfit)
     return refuse("the algorithm is of another version of the library, or none");
   product.algorithm = chosen.number;
+  if (const int32_t count = product.description.multiprocessors)
+    standin::countCall(("products for " + std::to_string(count) + " multiprocessors").c_str());
   if (chosen.problem != hash(product.description, product.a, product.b, product.c))
     return refuse("the algorithm was chosen for another product");
   const void *addresses[] = {a, b, c, d};
@@ -392,8 +403,8 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   if (workspaceBytes < chosen.workspaceBytes || reinterpret_cast<uintptr_t>(workspace) % 16 != 0 ||
       (chosen.workspaceBytes && !standin::isDeviceMemory(workspace, workspaceBytes)))
     return refuse("the workspace is too small, misaligned, or no device memory");
-  const MatrixLayout *layouts[] = {&product.a, &product.b, &product.c};
-  for (int i = 0; i < 3; ++i)
+  const MatrixLayout *layouts[] = {&product.a, &product.b, &product.c, &product.c};
+  for (int i = 0; i < 4; ++i)
     if (!standin::isDeviceMemory(addresses[i], layouts[i]->bytes()))
       return refuse("an operand leaves device memory");
   if (isFp8(product.a.type))

@@ -183,7 +183,7 @@ Result cuDeviceGetAttribute(int *value, int attribute, GpuIndex) {
     *value = int(simt::kMaxBlockThreads);
     return kSuccess;
   case kMultiprocessorCount:
-    *value = 1;
+    *value = int(number("ZTC_STAND_IN_MULTIPROCESSORS", 1));
     return kSuccess;
   case kClockKilohertz:
     *value = int(number("ZTC_STAND_IN_KILOHERTZ", 1000000));

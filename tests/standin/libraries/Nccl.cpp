@@ -47,7 +47,20 @@ struct Shared {
 };
 
 uint64_t elementBytes(int type) {
-  return type == nccl::kF32 ? 4 : type == nccl::kUint8 ? 1 : 2;
+  return type == nccl::kF32 || type == nccl::kUint32 ? 4 : type == nccl::kUint8 ? 1 : 2;
+}
+
+/// out[i] := the largest of the parts' integers.
+void largest(void *out, const std::vector<const std::byte *> &parts, uint64_t elements) {
+  for (uint64_t i = 0; i < elements; ++i) {
+    uint32_t most = 0;
+    for (const std::byte *part : parts) {
+      uint32_t value;
+      std::memcpy(&value, part + i * sizeof value, sizeof value);
+      most = std::max(most, value);
+    }
+    std::memcpy(static_cast<std::byte *>(out) + i * sizeof most, &most, sizeof most);
+  }
 }
 
 /// out[i] := the parts' sum in rank order, in f32, rounded once.
@@ -164,7 +177,10 @@ private:
         std::vector<const std::byte *> parts;
         for (uint32_t r = 0; r < world_; ++r)
           parts.push_back(piece(r));
-        sum(to + at, parts, count / elementBytes(header.type), header.type);
+        if (header.type == nccl::kUint32)
+          largest(to + at, parts, count / elementBytes(header.type));
+        else
+          sum(to + at, parts, count / elementBytes(header.type), header.type);
       }
       if (!meet())
         return false;
@@ -184,14 +200,22 @@ private:
 
 struct ncclComm {
   std::shared_ptr<Communicator> state;
+  bool avoidsCtas;         ///< gathers between windows are copies
+  const std::byte *window; ///< null: none
+  size_t windowBytes;
+  bool holds(const void *from, uint64_t bytes) const {
+    const auto *begin = static_cast<const std::byte *>(from);
+    return window && begin >= window && bytes <= windowBytes && begin - window <= std::ptrdiff_t(windowBytes - bytes);
+  }
 };
 
 namespace {
 
 nccl::Result give(nccl::Comm comm, Kind kind, const void *from, uint64_t fromBytes, void *to, uint64_t toBytes,
                   uint64_t elements, int type, cuda::Stream stream) {
-  const bool isBytes = type == nccl::kUint8 && kind == Kind::AllGather;
-  if (!comm || (type != nccl::kF32 && type != nccl::kBF16 && type != nccl::kF16 && !isBytes))
+  const bool isInteger =
+      (type == nccl::kUint8 && kind == Kind::AllGather) || (type == nccl::kUint32 && kind == Kind::AllReduce);
+  if (!comm || (type != nccl::kF32 && type != nccl::kBF16 && type != nccl::kF16 && !isInteger))
     return nccl::kInvalidArgument;
   if (nccl::Result state = comm->state->state(); state != nccl::kSuccess)
     return state == nccl::kInProgress ? nccl::kInvalidUsage : state; // still joining: not to be used yet
@@ -253,10 +277,20 @@ Result ncclCommInitRankConfig(Comm *comm, int world, UniqueId id, int rank, Conf
   if (world < 1 || world > int(kMaxRanks) || rank < 0 || rank >= world || !config || config->magic != 0xcafebeef ||
       config->size < sizeof(Config))
     return kInvalidArgument;
+  int version = 0;
+  ncclGetVersion(&version);
+  int policy = INT_MIN;
+  if (version >= 22700 && config->version >= 22700) {
+    if (config->size < sizeof(ConfigWithPolicy))
+      return kInvalidArgument;
+    policy = reinterpret_cast<ConfigWithPolicy *>(config)->ctaPolicy;
+    if (policy != INT_MIN && (policy < 0 || policy > (version >= kFirstWithZeroCtas ? kZeroCtaPolicy : 1)))
+      return kInvalidArgument;
+  }
   auto state = std::make_shared<Communicator>(uint32_t(rank), uint32_t(world), id.bytes);
   if (!state->join())
     return kSystemError;
-  *comm = new ncclComm{std::move(state)};
+  *comm = new ncclComm{std::move(state), policy == kZeroCtaPolicy, nullptr, 0};
   return kInProgress;
 }
 Result ncclCommDestroy(Comm comm) {
@@ -293,21 +327,44 @@ Result ncclCommRegister(const Comm, void *buffer, size_t bytes, void **handle) {
 Result ncclCommDeregister(const Comm, void *) {
   return kSuccess;
 }
+/// As the real one of 2.27 and later: virtual memory alone, the handle is there when the communicator has settled.
+Result ncclCommWindowRegister(Comm comm, void *buffer, size_t bytes, void **window, int flags) {
+  *window = nullptr;
+  if (flags != kSymmetricWindow || !standin::isDeviceMemory(buffer, bytes))
+    return kInvalidArgument;
+  if (!standin::isVirtualMemory(buffer, bytes))
+    return kSuccess;
+  comm->window = static_cast<const std::byte *>(buffer);
+  comm->windowBytes = bytes;
+  *window = buffer;
+  standin::countCall("arenas that are windows");
+  return kSuccess;
+}
+Result ncclCommWindowDeregister(Comm comm, void *window) {
+  if (comm->window != window)
+    return kInvalidArgument;
+  comm->window = nullptr;
+  return kSuccess;
+}
 Result ncclAllGather(const void *shard, void *full, size_t elements, int type, Comm comm, cuda::Stream stream) {
   const uint64_t bytes = elements * elementBytes(type);
+  if (comm->avoidsCtas && comm->holds(full, bytes) && comm->holds(shard, bytes))
+    standin::countCall("gathers without multiprocessors");
   return give(comm, Kind::AllGather, shard, bytes, full, bytes, elements, type, stream);
 }
 Result ncclReduceScatter(const void *full, void *shard, size_t elements, int type, int operation, Comm comm,
                          cuda::Stream stream) {
   const uint64_t bytes = elements * elementBytes(type);
+  if (comm->window)
+    return kInvalidUsage; // kernels for windows add in another order
   return operation == kSum ? give(comm, Kind::ReduceScatter, full, bytes, shard, bytes, elements, type, stream)
                            : kInvalidArgument;
 }
 Result ncclAllReduce(const void *from, void *to, size_t elements, int type, int operation, Comm comm,
                      cuda::Stream stream) {
   const uint64_t bytes = elements * elementBytes(type);
-  return operation == kSum ? give(comm, Kind::AllReduce, from, bytes, to, bytes, elements, type, stream)
-                           : kInvalidArgument;
+  const bool isKnown = operation == kSum ? type != kUint32 : operation == kMax && type == kUint32;
+  return isKnown ? give(comm, Kind::AllReduce, from, bytes, to, bytes, elements, type, stream) : kInvalidArgument;
 }
 Result ncclGroupStart() {
   return kSuccess;

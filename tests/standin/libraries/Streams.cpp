@@ -64,6 +64,9 @@ void stateTime(double milliseconds) {
 namespace ztc::cuda {
 extern "C" {
 
+Result cuLaunchHostFunc(Stream stream, void (*function)(void *data), void *data) {
+  return function ? later(stream, [=] { function(data); }) : kInvalidValue;
+}
 Result cuStreamCreateWithPriority(Stream *stream, unsigned flags, int) {
   if (Result result = ready(); result != kSuccess)
     return result;

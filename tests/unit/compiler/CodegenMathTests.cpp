@@ -91,6 +91,27 @@ TEST(CodegenMath, NarrowExpIsFarBetterThanSixteenBits) {
   ::testing::Test::RecordProperty("near", std::to_string(near));
 }
 
+// Of what is rounded to 16 bits. Relative errors; what is below 2^-126 may be 0.
+TEST(CodegenMath, SigmoidOfNarrowResultsIsFarBetterThanSixteenBits) {
+  const std::string op = "sigmoid %x {graph.rounded_narrow}";
+  const std::vector<float> x = samples(977, -200.0f, 200.0f), y = evaluate(op, x);
+  double worst = 0, near = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const long double want = 1 / (1 + std::exp(-(long double)x[i]));
+    if (want < 0x1p-125L) {
+      EXPECT_LT(y[i], 0x1p-124f) << x[i];
+      continue;
+    }
+    const double error = std::abs(double(y[i] / want) - 1);
+    worst = std::max(worst, error);
+    near = std::abs(x[i]) <= 10 ? std::max(near, error) : near;
+  }
+  EXPECT_LT(near, 5e-7);
+  EXPECT_LT(worst, 1.5e-6);
+  expectSpecial(op, {kNan, -kInf}, {kNan, 0.0f});
+  EXPECT_NEAR(evaluate(op, {kInf})[0], 1, 1e-7);
+}
+
 TEST(CodegenMath, ErrorsInUlp) {
   expectUlp("exp %x", [](long double x) { return std::exp(x); }, 1.5);
   expectUlp("log %x", [](long double x) { return std::log(x); }, 1.0, 0.0f);

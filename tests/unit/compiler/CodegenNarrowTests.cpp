@@ -58,6 +58,22 @@ TEST(CodegenNarrow, MacroOps) {
   })");
 }
 
+/// What an adapter of a part of joined columns adds stands among zeros.
+TEST(CodegenNarrow, ColumnsAmongZeros) {
+  expectNarrowLikeReference(R"(func.func @f(%x: tensor<16x40xNARROW>) -> tensor<16x80xNARROW> {
+    %y = graph.pad %x, [0, 0] : tensor<16x40xNARROW> -> tensor<16x80xNARROW>
+    return %y : tensor<16x80xNARROW>
+  })");
+  expectNarrowLikeReference(
+      R"(func.func @f(%x: tensor<16x40xNARROW>, %y: tensor<16x80xNARROW>, %b: tensor<1x80xNARROW>) -> tensor<16x80xNARROW> {
+    %p = graph.pad %x, [0, 8] : tensor<16x40xNARROW> -> tensor<16x80xNARROW>
+    %s = graph.add %y, %p : tensor<16x80xNARROW>
+    %w = graph.broadcast %b : tensor<1x80xNARROW> -> tensor<16x80xNARROW>
+    %z = graph.add %s, %w : tensor<16x80xNARROW>
+    return %z : tensor<16x80xNARROW>
+  })");
+}
+
 /// The gradient of a weight is a sum of f32 products that nothing rounds.
 TEST(CodegenNarrow, ColumnSumsAreF32) {
   for (const char *narrow : {"bf16", "f16"})

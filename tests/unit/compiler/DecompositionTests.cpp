@@ -37,6 +37,9 @@ const MacroCase kMacros[] = {
      R"(func.func @f(%g: tensor<3x4xf64>, %u: tensor<3x4xf64>, %d: tensor<3x4xf64>) -> (tensor<3x4xf64>, tensor<3x4xf64>) {
        %a, %b = graph.swiglu_grad %g, %u, %d : tensor<3x4xf64> return %a, %b : tensor<3x4xf64>, tensor<3x4xf64> })",
      false},
+    {"row_amax", R"(func.func @f(%x: tensor<3x8xf64>) -> tensor<3x1xf64> {
+       %y = graph.row_amax %x : tensor<3x8xf64> -> tensor<3x1xf64> return %y : tensor<3x1xf64> })",
+     false},
     {"rope", R"(func.func @f(%x: tensor<2x3x2x4xf64>) -> tensor<2x3x2x4xf64> {
        %c = graph.constant dense<[[0.9, 0.5], [0.1, -0.3], [0.7, 0.2]]> : tensor<3x2xf64>
        %s = graph.constant dense<[[0.2, 0.6], [0.8, 0.4], [-0.5, 0.3]]> : tensor<3x2xf64>
@@ -107,6 +110,26 @@ const MacroCase kMacros[] = {
       : (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>)
        return %a, %b, %c : tensor<7xf32>, tensor<7xf32>, tensor<7xf32> })",
      false},
+    {"cross_entropy_weighted",
+     R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>, %c: tensor<7xf64>) -> tensor<f64> {
+       %y = graph.cross_entropy %l, %t weights %c : tensor<7xf64> : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
+     true},
+    {"cross_entropy_grad_weighted",
+     R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>, %s: tensor<f64>, %c: tensor<7xf64>) -> tensor<7x5xf64> {
+       %y = graph.cross_entropy_grad %l, %t, %s weights %c : tensor<7xf64> : tensor<7x5xf64>, tensor<7xi32>, tensor<f64> return %y : tensor<7x5xf64> })",
+     false},
+    {"linear_cross_entropy_weighted",
+     R"(func.func @f(%h: tensor<6x3xf64>, %w: tensor<5x3xf64>, %t: tensor<6xi32>, %c: tensor<6xf64>) -> tensor<2xf64> {
+       %y = graph.linear_cross_entropy %h, %w, %t weights %c : tensor<6xf64> : tensor<6x3xf64>, tensor<5x3xf64>, tensor<6xi32> -> tensor<2xf64>
+       return %y : tensor<2xf64> })",
+     false},
+    {"linear_cross_entropy_bent_weighted",
+     R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>, %s: tensor<f64>, %c: tensor<7xf64>)
+         -> (tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64>) {
+       %y, %dh, %dw = graph.linear_cross_entropy %h, %w, %t scale %s : tensor<f64> weights %c : tensor<7xf64> {logit_scale = 0.75, softcap = 1.5}
+         : tensor<7x3xf64>, tensor<5x3xf64>, tensor<7xi32> -> tensor<f64>, tensor<7x3xf64> and tensor<5x3xf64>
+       return %y, %dh, %dw : tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64> })",
+     false},
     {"lion",
      R"(func.func @f(%p: tensor<7xf32>, %g: tensor<7xf32>, %m: tensor<7xf32>, %h: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>)
          -> (tensor<7xf32>, tensor<7xf32>) {
@@ -120,6 +143,12 @@ const MacroCase kMacros[] = {
        %a, %b = graph.optimizer_step "sgd" %p, %g keeps(%m) by(%h, %s, %go) decayed 4
            : (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>) -> (tensor<7xf32>, tensor<7xf32>)
        return %a, %b : tensor<7xf32>, tensor<7xf32> })",
+     false},
+    {"momentum_direction",
+     R"(func.func @f(%g: tensor<7xf32>, %m: tensor<7xf32>, %h: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) -> (tensor<7xbf16>, tensor<7xf32>) {
+       %a, %b = graph.momentum_direction %g keeps(%m) by(%h, %s, %go)
+           : (tensor<7xf32>, tensor<7xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>) -> (tensor<7xbf16>, tensor<7xf32>)
+       return %a, %b : tensor<7xbf16>, tensor<7xf32> })",
      false},
 };
 
@@ -284,6 +313,7 @@ void expectTrainingForm(StringRef name) {
 TEST(LinearCrossEntropy, TrainingFormAgreesWithFiniteDifferences) {
   expectTrainingForm("linear_cross_entropy_training");
   expectTrainingForm("linear_cross_entropy_bent");
+  expectTrainingForm("linear_cross_entropy_bent_weighted");
 }
 
 } // namespace

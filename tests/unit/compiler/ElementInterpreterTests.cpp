@@ -122,7 +122,7 @@ TEST(PatternMemory, HoldsStatesInWholeRecords) {
   constexpr int64_t elements = int64_t(1) << 31;
   auto made = verification::PatternMemory::random(type, elements, 3);
   ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
-  // Far behind the pattern's end too a block's largest number is its magnitude.
+  // Far past the pattern's end too a block's largest number is its magnitude.
   for (const int64_t block : {int64_t(0), int64_t(5119), int64_t(5120), elements / 256 - 1}) {
     std::vector<int64_t> positions;
     for (int64_t i = 0; i < 256; ++i)

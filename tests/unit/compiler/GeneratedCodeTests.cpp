@@ -242,8 +242,8 @@ private:
         auto tensor = dyn_cast_or_null<RankedTensorType>(type);
         if (tensor && tensor.hasStaticShape() && tensor.getNumElements() < kLeastElements)
           continue;
-        bool isWide =
-            type && (flat ? dataBytes(type) > 0 : piece * dataBytes(type) > 0 && piece * dataBytes(type) % 16 == 0);
+        bool isWide = type && !(tensor && tensor.hasStaticShape() && tensor.getShape().back() == 1) &&
+                      (flat ? dataBytes(type) > 0 : piece * dataBytes(type) > 0 && piece * dataBytes(type) % 16 == 0);
         if (isWide && (tensor || piece))
           wide.push_back(i);
         else

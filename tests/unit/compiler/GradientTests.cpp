@@ -210,6 +210,14 @@ const GradientCase kMacro[] = {
     {"cross_entropy of several losses", R"(func.func @f(%l: tensor<6x5xf64>, %t: tensor<6xi32>) -> tensor<3xf64> {
        %y = graph.cross_entropy %l, %t : tensor<6x5xf64>, tensor<6xi32> -> tensor<3xf64> return %y : tensor<3xf64> })",
      ignoreSomeTargets, 5},
+    {"cross_entropy with weights",
+     R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>, %w: tensor<7xf64>) -> tensor<f64> {
+       %y = graph.cross_entropy %l, %t weights %w : tensor<7xf64> : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
+     ignoreSomeTargets, 5},
+    {"cross_entropy of several losses with weights",
+     R"(func.func @f(%l: tensor<6x5xf64>, %t: tensor<6xi32>, %w: tensor<6xf64>) -> tensor<3xf64> {
+       %y = graph.cross_entropy %l, %t weights %w : tensor<6xf64> : tensor<6x5xf64>, tensor<6xi32> -> tensor<3xf64> return %y : tensor<3xf64> })",
+     ignoreSomeTargets, 5},
     {"dropout, before a mask is drawn", R"(func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> {
        %y = graph.dropout %x {module = "m", probability = 5.0e-1} : tensor<3x4xf64> return %y : tensor<3x4xf64> })"},
     {"a value with several readers", R"(func.func @f(%x: tensor<3x4xf64>) -> (tensor<3x4xf64>, tensor<3x4xf64>) {

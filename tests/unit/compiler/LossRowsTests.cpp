@@ -23,7 +23,7 @@ void addOperand(plan::Step &step, uint32_t slot, plan::Operand::Access access = 
   step.mutable_operands(step.operands_size() - 1)->set_access(access);
 }
 
-/// The head and loss of bf16 tensors, and behind it a step that takes `later` bytes.
+/// The head and loss of bf16 tensors, and after it a step that takes `later` bytes.
 plan::Plan planOf(uint64_t later) {
   plan::Plan plan;
   plan::Program &program = *plan.add_programs();
@@ -47,9 +47,9 @@ plan::Plan planOf(uint64_t later) {
     addOperand(step, addSlot(plan, bytes), plan::Operand::WRITE);
   addOperand(step, addSlot(plan, 4096));
   plan.mutable_slots(8)->set_slot_class(plan::WORKSPACE);
-  plan::Step &behind = *program.add_steps();
-  behind.mutable_fill();
-  addOperand(behind, addSlot(plan, later), plan::Operand::WRITE);
+  plan::Step &following = *program.add_steps();
+  following.mutable_fill();
+  addOperand(following, addSlot(plan, later), plan::Operand::WRITE);
   return plan;
 }
 

@@ -70,6 +70,15 @@ const InstructionClass kClasses[] = {
 /// Instructions of attention's loop for each product of matrices, at most: softmax and its gradient by multiply-adds.
 constexpr size_t kMostPerProduct = 24;
 
+/// Instructions that a kernel of 16-bit results may issue for an element: with an IEEE division and math.exp swiglu
+/// took 41.5, its gradient 50, and were held up by that. Results are packed in pairs, `results` of them an element;
+/// small rows have less to share addresses among (large ones: 27 and 35).
+struct IssueLimit {
+  const char *name;
+  double results, most;
+};
+const IssueLimit kIssueLimits[] = {{"swiglu_grad", 2, 40}, {"swiglu", 1, 32}};
+
 /// Bytes of all places that load (store), and of those that move 16 at once.
 struct Width {
   uint64_t all = 0, wide = 0;
@@ -138,6 +147,15 @@ void checkKernel(const std::string &name, const MachineCodeForm &form, const Mac
   // A rounding that does not go through the packing instruction takes one that is issued every eighth turn.
   for (const MachineInstruction &i : kernel.instructions)
     EXPECT_FALSE(form.wideStores && i.name() == "F2F" && (i.has("BF16") || i.has("F16"))) << i.op << " " << i.operands;
+
+  const size_t packed = kernel.count(kernel.hottest(), {"F2FP"});
+  const auto *limit =
+      llvm::find_if(kIssueLimits, [&](const IssueLimit &limit) { return StringRef(name).starts_with(limit.name); });
+  if (packed && limit != std::end(kIssueLimits)) {
+    EXPECT_EQ(kernel.count(kernel.all(), {"FCHK", "MUFU"}), 0u) << "a division that is right to the last bit";
+    EXPECT_LE(double(kernel.hottest().size()) * limit->results / (2.0 * double(packed)), limit->most)
+        << "instructions an element";
+  }
 
   std::vector<size_t> barriers;
   for (auto [index, i] : llvm::enumerate(kernel.instructions))

@@ -2,6 +2,7 @@
 #include "runtime/Format/AdapterConfig.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Core/NamePattern.h"
+#include "runtime/Format/WeightChange.h"
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -195,6 +196,34 @@ TEST(AdapterConfig, ExpertsArePartsOfStacks) {
   EXPECT_EQ(both.stackName(up->stack), "model.layers.1.mlp.experts.base_layer")
       << "the last parameter is the outer one";
   EXPECT_EQ(both.stackName(down->stack), "model.layers.0.mlp.experts");
+}
+
+TEST(AdapterConfig, StacksHaveTransformersNames) {
+  EXPECT_EQ(stacksOfTensor("model.layers.0.mlp.experts.down_proj"),
+            (std::vector<std::string>{"model.layers.0.mlp.experts.down_proj"}));
+  EXPECT_EQ(stacksOfTensor("model.layers.0.block_sparse_moe.input_linear.weight"),
+            (std::vector<std::string>{"model.layers.0.block_sparse_moe.experts.gate_up_proj",
+                                      "model.layers.0.block_sparse_moe.input_linear.weight"}));
+  for (const char *other : {"model.layers.0.mlp.down_proj", "model.experts.down_proj_bias", "experts.down_proj.weight"})
+    EXPECT_TRUE(stacksOfTensor(other).empty()) << other;
+  EXPECT_TRUE(hasInputsFirst("gpt_oss") && !hasInputsFirst("granitemoe") && swapsStacks("llama4_text"));
+}
+
+TEST(AdapterConfig, StacksChangeExpertByExpert) {
+  // Two experts of 2 outputs and 3 inputs, rank 1: W[e][o][i] += b[e][o] a[e][i].
+  WeightChange change;
+  change.rank = 1, change.experts = 2, change.scale = 2;
+  change.a = {1, 2, 3, 4, 5, 6};
+  change.b = {1, 10, 100, 1000};
+  std::vector<float> all(12), piece(5);
+  change.apply(3, 0, 12, all.data());
+  EXPECT_EQ(all, (std::vector<float>{2, 4, 6, 20, 40, 60, 800, 1000, 1200, 8000, 10000, 12000}));
+  change.apply(3, 4, 5, piece.data());
+  EXPECT_EQ(piece, std::vector<float>(all.begin() + 4, all.begin() + 9));
+  change.isTransposed = true; // the tensor is (experts, inputs, outputs)
+  std::vector<float> turned(12);
+  change.apply(2, 0, 12, turned.data());
+  EXPECT_EQ(turned, (std::vector<float>{2, 20, 4, 40, 6, 60, 800, 8000, 1000, 10000, 1200, 12000}));
 }
 
 TEST(AdapterConfig, ShortFormsMakeOne) {

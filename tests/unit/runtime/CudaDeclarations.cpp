@@ -133,6 +133,17 @@ static_assert(sizeof(Config) <= sizeof(ncclConfig_t) &&
               offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking) &&
               offsetof(Config, netName) == offsetof(ncclConfig_t, netName) &&
               offsetof(Config, splitShare) == offsetof(ncclConfig_t, splitShare));
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+static_assert(sizeof(ConfigWithPolicy) <= sizeof(ncclConfig_t) &&
+              offsetof(ConfigWithPolicy, splitShare) == offsetof(ncclConfig_t, splitShare) &&
+              offsetof(ConfigWithPolicy, commName) == offsetof(ncclConfig_t, commName) &&
+              offsetof(ConfigWithPolicy, ctaPolicy) == offsetof(ncclConfig_t, CTAPolicy) &&
+              offsetof(ConfigWithPolicy, nvlsCtas) == offsetof(ncclConfig_t, nvlsCTAs) &&
+              kSymmetricWindow == NCCL_WIN_COLL_SYMMETRIC);
+#endif
+#ifdef NCCL_CTA_POLICY_ZERO
+static_assert(kZeroCtaPolicy == NCCL_CTA_POLICY_ZERO);
+#endif
 static_assert(kInProgress == ncclInProgress && kInvalidUsage == ncclInvalidUsage && kF32 == ncclFloat32 &&
               kF16 == ncclFloat16 && kBF16 == ncclBfloat16 && kSum == ncclSum);
 } // namespace ztc::nccl

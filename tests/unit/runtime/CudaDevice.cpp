@@ -382,6 +382,56 @@ TEST(CudaRanks, NcclUsesTheArenaInPlace) {
   EXPECT_EQ(calls("arenas that NCCL uses in place") - before, 2u);
 }
 
+TEST(CudaRanks, GathersInTheArenaTakeNoMultiprocessors) {
+  const uint64_t windows = calls("arenas that are windows"), copies = calls("gathers without multiprocessors");
+  onRanks(
+      2,
+      [](CudaRunner &runner, uint32_t) {
+        runner.plan().add_buckets()->set_elements(128);
+        const uint32_t shard = runner.slot(std::vector<float>(64, 3)), full = runner.scratch(512, false);
+        collectiveStep(runner, "all_gather a", {shard, full}, plan::Collective::ALL_GATHER);
+        collectiveStep(runner, "reduce_scatter b", {full, runner.scratch(512, false)},
+                       plan::Collective::REDUCE_SCATTER);
+      },
+      [](CudaRunner &runner, uint32_t rank, Communicator &communicator) {
+        EXPECT_THAT(communicator.description(), testing::Not(HasSubstr("gathers in windows")));
+        ASSERT_TRUE(runner.run().isOk()); // without a window: by kernels
+        ASSERT_TRUE(communicator.registerMemory(runner.arena().base(), runner.arena().bytes()).isOk());
+        EXPECT_THAT(communicator.description(), HasSubstr("NCCL 2.28.9, Ring Simple, gathers in windows"));
+        ASSERT_TRUE(runner.run().isOk()); // sums stay out of windows: the stand-in would refuse them
+        EXPECT_EQ(runner.read(1, 128)[rank * 64], 6.0f);
+        communicator.forgetMemory();
+      });
+  EXPECT_EQ(calls("arenas that are windows") - windows, 2u);
+  EXPECT_EQ(calls("gathers without multiprocessors") - copies, 2u);
+}
+
+TEST(CudaRanks, ProductsKnowWhatCollectivesLeave) {
+  Variable count("ZTC_STAND_IN_MULTIPROCESSORS", "132");
+  const uint64_t before = calls("products for 116 multiprocessors");
+  const auto multiply = [](CudaRunner &runner) {
+    const uint32_t a = runner.slot(std::vector<float>(64 * 64, 1)), b = runner.slot(std::vector<float>(64 * 64, 2));
+    plan::Gemm &gemm = *runner.step("product", {a, b, runner.scratch(64 * 64 * 4, false)})->mutable_gemm();
+    gemm.set_m(64), gemm.set_n(64), gemm.set_k(64);
+    gemm.set_lda(64), gemm.set_ldb(64), gemm.set_ldc(64);
+    gemm.set_batch(1);
+    gemm.set_alpha(1);
+    gemm.set_type_a(plan::F32), gemm.set_type_c(plan::F32);
+  };
+  onRanks(
+      2, [&](CudaRunner &runner, uint32_t) { multiply(runner); },
+      [](CudaRunner &runner, uint32_t, Communicator &) {
+        ASSERT_TRUE(runner.run().isOk());
+        EXPECT_EQ(runner.read(2, 1)[0], 128.0f);
+      });
+  EXPECT_EQ(calls("products for 116 multiprocessors") - before, 2u);
+  CudaRunner alone;
+  multiply(alone);
+  ASSERT_TRUE(alone.prepare(0).isOk());
+  ASSERT_TRUE(alone.run().isOk());
+  EXPECT_EQ(calls("products for 116 multiprocessors") - before, 2u) << "on one GPU all are there";
+}
+
 TEST(CudaRanks, RanksInDifferentCollectivesFail) {
   onRanks(
       2,
@@ -391,7 +441,7 @@ TEST(CudaRanks, RanksInDifferentCollectivesFail) {
         if (rank == 0)
           collectiveStep(runner, "reduce_scatter a", {full, other}, plan::Collective::REDUCE_SCATTER);
         else
-          collectiveStep(runner, "all_gather b", {full, other}, plan::Collective::ALL_GATHER);
+          collectiveStep(runner, "all_reduce b", {full, other}, plan::Collective::ALL_REDUCE);
       },
       [](CudaRunner &runner, uint32_t rank, Communicator &communicator) {
         Status status = runner.run();
@@ -399,7 +449,7 @@ TEST(CudaRanks, RanksInDifferentCollectivesFail) {
           status = runner.device().synchronize();
         EXPECT_EQ(status.code(), StatusCode::Unavailable);
         EXPECT_THAT(status.message(),
-                    HasSubstr(rank == 0 ? "reduce_scatter a: invalid usage" : "all_gather b: invalid usage"));
+                    HasSubstr(rank == 0 ? "reduce_scatter a: invalid usage" : "all_reduce b: invalid usage"));
       });
 }
 

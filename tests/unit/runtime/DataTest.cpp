@@ -5,6 +5,7 @@
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -202,6 +203,49 @@ TEST(Data, SafetensorsLabelsAreShiftedInside) {
   const auto narrow = DataSet::open(options(scratch.write(
       "i32.safetensors", safetensors<int32_t>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}))));
   EXPECT_EQ(rowOf(**narrow, 1), (Row{{5, 6, 7, 8}, {6, 7, 8, kIgnoredTarget}}));
+}
+
+TEST(Data, WeightsStandAtTheirLabels) {
+  const Scratch scratch;
+  const std::vector<int64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8}, labels = {-100, 2, -100, 4, 5, 6, 7, 8};
+  const auto file = [&](const std::vector<float> &weights, plan::DataType type = plan::F32,
+                        const std::vector<int64_t> &shape = {2, 4}) {
+    return scratch.write("w.safetensors", layoutSafetensors({{"input_ids", plan::I64, {2, 4}},
+                                                             {"labels", plan::I64, {2, 4}},
+                                                             {"loss_weights", type, shape}})
+                                                  .header +
+                                              bytesOf(ids) + bytesOf(labels) + bytesOf(weights));
+  };
+  const std::vector<float> weights = {9, 0.5, 2, 1, 9, 0, 3, 0.25};
+  const auto data = DataSet::open(options(file(weights)));
+  ASSERT_OK(data.status());
+  EXPECT_TRUE((*data)->fileWithWeights());
+  std::vector<float> row(4);
+  ASSERT_OK((*data)->fillWeights(1, row.data()));
+  EXPECT_EQ(row, (std::vector<float>{0, 3, 0.25, 1}));
+  EXPECT_EQ(*(*data)->countTargets(0, 2), 4u) << "a weight of 0 does not count";
+  DataOptions packed = options(file(weights));
+  packed.pack = true;
+  const auto together = DataSet::open(packed);
+  ASSERT_OK(together.status());
+  std::vector<std::vector<float>> rows;
+  for (uint64_t r = 0; r < (*together)->rows(); ++r) {
+    ASSERT_OK((*together)->fillWeights(r, row.data()));
+    rows.push_back(row);
+  }
+  EXPECT_THAT(rows, testing::UnorderedElementsAre(std::vector<float>{0.5, 2, 1, 1}, std::vector<float>{0, 3, 0.25, 1}));
+  EXPECT_THAT(message(options(file(weights, plan::I32))), HasSubstr("loss_weights has the type I32, F32 is needed"));
+  EXPECT_THAT(message(options(file(weights, plan::F32, {8}))),
+              HasSubstr("loss_weights has the shape [8], labels [2, 4]"));
+  for (float bad : {-1.0f, 1e9f, std::numeric_limits<float>::quiet_NaN()}) {
+    const auto wrong = DataSet::open(options(file({1, 1, bad, 1, 1, 1, 1, 1})));
+    ASSERT_OK(wrong.status());
+    EXPECT_THAT((*wrong)->fillWeights(0, row.data()).message(), HasSubstr("(loss_weights, row 0, position 2)"));
+  }
+  const auto none = DataSet::open(options(scratch.write("n.safetensors", safetensors<int64_t>({2, 4}, ids, labels))));
+  EXPECT_FALSE((*none)->fileWithWeights());
+  ASSERT_OK((*none)->fillWeights(0, row.data()));
+  EXPECT_EQ(row, (std::vector<float>(4, 1)));
 }
 
 TEST(Data, BadSafetensorsAreNamed) {

@@ -28,6 +28,14 @@ plan::Plan quantizePlan() {
   return plan;
 }
 
+/// The absolute maxima of 64 parts of x are given.
+plan::Plan givenPlan() {
+  plan::Plan plan = quantizePlan();
+  plan::Step &step = *plan.mutable_programs(0)->mutable_steps(0);
+  step.add_operands()->set_bytes(128);
+  return plan;
+}
+
 plan::Plan productPlan() {
   plan::Plan plan = planOf(6, 4096);
   plan::ScaledGemm &gemm = *plan.mutable_programs(0)->mutable_steps(0)->mutable_scaled_gemm();
@@ -44,8 +52,51 @@ plan::Step &stepOf(plan::Plan &plan) {
   return *plan.mutable_programs(0)->mutable_steps(0);
 }
 
+/// Slots: numbers, a shard of a bucket of 1024 bf16, a whole bucket of codes.
+plan::Plan shardPlan(plan::DataType to) {
+  plan::Plan plan;
+  for (auto [name, kind, bytes] : {std::tuple("numbers", plan::SizeForm::CONSTANT, 4u),
+                                   {"shard", plan::SizeForm::SHARD, 2u},
+                                   {"codes", plan::SizeForm::FULL, 1u}}) {
+    plan::Slot &slot = *plan.add_slots();
+    slot.set_name(name);
+    slot.mutable_size()->set_kind(kind);
+    slot.mutable_size()->set_elements(1024);
+    slot.mutable_size()->set_element_bytes(bytes);
+  }
+  plan::Step &step = *plan.add_programs()->add_steps();
+  plan::ShardFp8 &call = *step.mutable_shard_fp8();
+  for (int64_t number : {0, 0, 512, 0, 512, 1024})
+    call.add_ranges(number);
+  call.set_from(plan::BF16);
+  call.set_to(to);
+  for (uint64_t bytes : {uint64_t(8), uint64_t(4096)})
+    step.add_operands()->set_bytes(bytes);
+  step.add_operands()->set_slot(1);
+  if (to == plan::F32)
+    return plan;
+  step.add_operands()->set_slot(2);
+  step.mutable_operands(3)->set_own_shard(true);
+  for (int scale = 0; scale < 2; ++scale)
+    step.add_operands()->set_bytes(8);
+  return plan;
+}
+plan::Plan shardMaximaPlan() {
+  return shardPlan(plan::F32);
+}
+plan::Plan shardCodesPlan() {
+  return shardPlan(plan::E4M3);
+}
+
+plan::Plan transposePlan() {
+  plan::Plan plan = planOf(2, 4096);
+  stepOf(plan).mutable_transpose_codes()->set_rows(32);
+  stepOf(plan).mutable_transpose_codes()->set_columns(64);
+  return plan;
+}
+
 Status validate(plan::Plan &plan) {
-  const std::vector<uint64_t> slots{4096};
+  const std::vector<uint64_t> slots(size_t(plan.slots_size()), 4096);
   return definitionOf(stepOf(plan))->validate(StepCheck(plan, slots, stepOf(plan)));
 }
 
@@ -81,7 +132,7 @@ TEST(Fp8Steps, QuantizeRecordsAreChecked) {
            "in no order"},
           {"rows", [](plan::Step &s) { s.mutable_quantize_fp8()->set_rows(40); }, "multiples of 16"},
           {"no columns", [](plan::Step &s) { s.mutable_quantize_fp8()->clear_columns(); }, "multiples of 16"},
-          {"operands", [](plan::Step &s) { s.mutable_quantize_fp8()->set_by_rows(false); }, "5 operands, 4"},
+          {"operands", [](plan::Step &s) { s.mutable_operands()->RemoveLast(); }, "4 operands, 5"},
           {"x", [](plan::Step &s) { s.mutable_quantize_fp8()->set_rows(48); }, "(x) has 4096 bytes, 6144"},
           {"overflow", [](plan::Step &s) { s.mutable_quantize_fp8()->set_rows(uint64_t(1) << 60); }, "overflows"},
           {"scale", [](plan::Step &s) { s.mutable_operands(1)->set_bytes(4); }, "(scale) has 4 bytes, 8"},
@@ -91,11 +142,29 @@ TEST(Fp8Steps, QuantizeRecordsAreChecked) {
       });
 }
 
+TEST(Fp8Steps, QuantizeRecordsWithMaximaAreChecked) {
+  expectRefused(givenPlan,
+                {
+                    {"operands", [](plan::Step &s) { s.add_operands()->set_bytes(128); }, "7 operands, 6"},
+                    {"codes", [](plan::Step &s) { s.mutable_operands(4)->set_bytes(64); }, "(codes) has 64 bytes"},
+                    {"count", [](plan::Step &s) { s.mutable_operands(5)->set_bytes(40); }, "maxima of 40 bytes"},
+                    {"no count", [](plan::Step &s) { s.mutable_operands(5)->clear_bytes(); }, "maxima of 0 bytes"},
+                });
+}
+
+TEST(Fp8Steps, GivenMaximaSaveAPassOverTheMatrix) {
+  const auto bytesOf = [](plan::Plan plan) {
+    return definitionOf(stepOf(plan))->bytes({plan, stepOf(plan), [](uint32_t) { return uint64_t(4096); }, 1, true});
+  };
+  EXPECT_EQ(bytesOf(quantizePlan()), 32u * 64 * (2 + 2 + 1 + 1));
+  EXPECT_EQ(bytesOf(givenPlan()), 32u * 64 * (2 + 1 + 1) + 64 * 2);
+}
+
 TEST(Fp8Steps, ProductRecordsAreChecked) {
   expectRefused(
       productPlan,
       {
-          {"operands", [](plan::Step &s) { s.mutable_operands()->RemoveLast(); }, "5 operands, 6"},
+          {"operands", [](plan::Step &s) { s.add_operands()->set_bytes(128); }, "7 operands, 6"},
           {"types", [](plan::Step &s) { s.mutable_scaled_gemm()->set_type_a(plan::BF16); }, "types bf16 and e4m3"},
           {"e5m2 twice", [](plan::Step &s) { s.mutable_scaled_gemm()->set_type_b(plan::E5M2); }, "types e5m2 and e5m2"},
           {"result", [](plan::Step &s) { s.mutable_scaled_gemm()->set_type_c(plan::E4M3); }, "unsuitable type"},
@@ -113,11 +182,62 @@ TEST(Fp8Steps, ProductRecordsAreChecked) {
       });
 }
 
+TEST(Fp8Steps, MaximaOfShardsAreChecked) {
+  expectRefused(
+      shardMaximaPlan,
+      {
+          {"from", [](plan::Step &s) { s.mutable_shard_fp8()->set_from(plan::E4M3); }, "unsuitable type"},
+          {"to", [](plan::Step &s) { s.mutable_shard_fp8()->set_to(plan::E5M2); }, "codes of type 13 of a shard"},
+          {"no ranges", [](plan::Step &s) { s.mutable_shard_fp8()->clear_ranges(); }, "0 numbers of ranges"},
+          {"half a range", [](plan::Step &s) { s.mutable_shard_fp8()->add_ranges(0); }, "7 numbers of ranges"},
+          {"no shards", [](plan::Step &s) { s.mutable_operands()->RemoveLast(); }, "2 operands, of 2 ranges"},
+          {"maxima", [](plan::Step &s) { s.mutable_operands(0)->set_bytes(4); }, "(maxima) has 4 bytes, 8"},
+          {"first", [](plan::Step &s) { s.mutable_shard_fp8()->set_first(1); }, "(maxima) has 8 bytes, 12"},
+          {"workspace", [](plan::Step &s) { s.mutable_operands(1)->set_bytes(64); }, "(workspace) has 64 bytes, 4096"},
+          {"no shard", [](plan::Step &s) { s.mutable_operands(2)->set_slot(0); }, "operand 2 is not a rank's shard"},
+          {"a piece", [](plan::Step &s) { s.mutable_operands(2)->set_bytes(64); }, "operand 2 is not a rank's shard"},
+          {"operand", [](plan::Step &s) { s.mutable_shard_fp8()->set_ranges(3, 1); }, "512 to 1024 of operand 1"},
+          {"empty", [](plan::Step &s) { s.mutable_shard_fp8()->set_ranges(2, 0); }, "the range 0 to 0"},
+          {"negative", [](plan::Step &s) { s.mutable_shard_fp8()->set_ranges(1, -16); }, "to 512 of operand 0"},
+          {"grain", [](plan::Step &s) { s.mutable_shard_fp8()->set_ranges(1, 8); }, "the range 8 to 512"},
+          {"end", [](plan::Step &s) { s.mutable_shard_fp8()->set_ranges(5, 1040); }, "the range 512 to 1040"},
+          {"kernels", [](plan::Step &s) { s.mutable_shard_fp8()->add_gpu_kernels(0); }, "1 kernels for GPUs, 2"},
+      });
+}
+
+TEST(Fp8Steps, CodesOfAShardAreChecked) {
+  expectRefused(shardCodesPlan,
+                {
+                    {"operands", [](plan::Step &s) { s.mutable_operands()->RemoveLast(); }, "5 operands, of 2 ranges"},
+                    {"tile", [](plan::Step &s) { s.mutable_operands(1)->set_bytes(8); }, "(workspace) has 8 bytes, 16"},
+                    {"codes", [](plan::Step &s) { s.mutable_operands(3)->set_own_shard(false); }, "the codes are not"},
+                    {"slot", [](plan::Step &s) { s.mutable_operands(3)->set_slot(0); }, "the codes are not"},
+                    {"scale", [](plan::Step &s) { s.mutable_operands(5)->set_bytes(4); }, "(scale) has 4 bytes, 8"},
+                });
+}
+
+TEST(Fp8Steps, TransposedCodesAreChecked) {
+  expectRefused(
+      transposePlan,
+      {
+          {"rows", [](plan::Step &s) { s.mutable_transpose_codes()->set_rows(40); }, "multiples of 16"},
+          {"no columns", [](plan::Step &s) { s.mutable_transpose_codes()->clear_columns(); }, "multiples of 16"},
+          {"operands", [](plan::Step &s) { s.add_operands()->set_bytes(128); }, "3 operands, 2"},
+          {"codes", [](plan::Step &s) { s.mutable_operands(0)->set_bytes(64); }, "(codes) has 64 bytes, 2048"},
+          {"result", [](plan::Step &s) { s.mutable_operands(1)->set_bytes(64); }, "(transposed codes) has 64 bytes"},
+      });
+}
+
 TEST(Fp8Steps, Texts) {
-  plan::Plan quantize = quantizePlan(), product = productPlan();
+  plan::Plan quantize = quantizePlan(), given = givenPlan(), product = productPlan();
   const auto text = [](plan::Plan &plan) { return definitionOf(stepOf(plan))->text(plan, stepOf(plan)); };
   EXPECT_EQ(text(quantize), "quantize 32x64 bf16 to e4m3 by both");
+  EXPECT_EQ(text(given), "quantize 32x64 bf16 to e4m3 by both, given amax");
   EXPECT_EQ(text(product), "gemm 32x64x48 bT e5m2 e4m3 -> bf16");
+  plan::Plan maxima = shardMaximaPlan(), codes = shardCodesPlan(), transpose = transposePlan();
+  EXPECT_EQ(text(maxima), "amax of 2 ranges of shards bf16");
+  EXPECT_EQ(text(codes), "quantize shard bf16 to e4m3, 2 scales");
+  EXPECT_EQ(text(transpose), "transpose 32x64 codes");
 }
 
 } // namespace

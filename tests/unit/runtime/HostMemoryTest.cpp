@@ -3,6 +3,7 @@
 #include "Scratch.h"
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 using namespace ztc;
 using namespace ztc::test;
@@ -60,6 +61,27 @@ TEST(HostMemory, VersionOne) {
   machine.file("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "5000\n");
   machine.file("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "2000\n");
   EXPECT_EQ(machine.available(), 3000u);
+}
+
+/// A process whose soft limit is 4096 bytes.
+struct LowLimit {
+  rlimit before{};
+  LowLimit() {
+    getrlimit(RLIMIT_MEMLOCK, &before);
+    const rlimit low{4096, before.rlim_max};
+    setrlimit(RLIMIT_MEMLOCK, &low);
+  }
+  ~LowLimit() { setrlimit(RLIMIT_MEMLOCK, &before); }
+};
+
+TEST(HostMemory, WhatMayBeLocked) {
+  Machine machine;
+  const LowLimit low;
+  machine.file("proc/self/status", "Name:\tztc-run\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000000000\n");
+  EXPECT_EQ(lockableMemoryBytes(machine.scratch.path()), 4096u);
+  machine.file("proc/self/status", "Name:\tztc-run\nCapEff:\t0000000000004000\n");
+  EXPECT_EQ(lockableMemoryBytes(machine.scratch.path()), UINT64_MAX) << "with CAP_IPC_LOCK no limit holds";
+  EXPECT_EQ(lockableMemoryBytes(Machine().scratch.path()), 4096u) << "nothing known of the process";
 }
 
 } // namespace

@@ -140,6 +140,37 @@ plan::Plan zero3() {
   return b.plan;
 }
 
+/// zero3() with a gather that serves all micro-steps, or one by the update for the next step, or both.
+plan::Plan withLives(bool kept, bool carried) {
+  plan::Plan plan = zero3();
+  plan::Slot &gathered = *plan.mutable_slots(Gathered);
+  gathered.set_persistent(false);
+  gathered.set_kept(kept);
+  gathered.set_carried(carried);
+  plan::Program &microstep = *plan.mutable_programs(0);
+  for (plan::Step &step : *microstep.mutable_steps())
+    if (step.name() == "before all_gather block0" || step.name() == "begin all_gather block0" ||
+        step.name() == "all_gather block0" || step.name() == "end all_gather block0" || step.name() == "wait block0") {
+      step.set_only_first_microstep(kept);
+      step.set_unless_carried(carried);
+    }
+  if (!carried)
+    return plan;
+  plan::Program &update = *plan.mutable_programs(1);
+  for (int i : {0, 1, 2, 3, 5}) {
+    plan::Step &step = *update.add_steps();
+    step = microstep.steps(i);
+    step.set_name("early " + step.name());
+    step.set_only_first_microstep(false);
+    step.set_unless_carried(false);
+    if (step.has_record())
+      step.mutable_record()->set_event(step.record().event() + 100);
+    if (step.has_wait())
+      step.mutable_wait()->set_event(step.wait().event() + 100);
+  }
+  return plan;
+}
+
 /// As ZeRO-0 does it: the gradient stays full, is reduced in the last micro-step only, and gathered in place.
 plan::Plan zero0() {
   PlanBuilder b;
@@ -185,13 +216,13 @@ float startOf(uint64_t i) {
   return 0.001f * float(i) - 0.3f;
 }
 
-/// Two steps of two micro-steps; all parameters afterwards.
-std::vector<float> train(uint32_t world) {
+/// Two steps of two micro-steps; all parameters afterwards. `gathers`: how often each rank gathers the bucket.
+std::vector<float> train(uint32_t world, const plan::Plan &plan = zero3(), uint64_t gathers = 4) {
   auto communicators = createThreadCommunicators(world);
   std::vector<float> result(world * 1024);
   onAllRanks(communicators, [&](uint32_t r, Communicator &communicator) {
     Rank rank;
-    EXPECT_OK(rank.open(zero3(), r, world, 2, world == 1 ? nullptr : &communicator));
+    EXPECT_OK(rank.open(plan, r, world, 2, world == 1 ? nullptr : &communicator));
     const uint64_t shard = rank.shardElements();
     for (uint64_t i = 0; i < shard; ++i)
       rank.floats(Parameter)[i] = startOf(r * shard + i);
@@ -204,7 +235,7 @@ std::vector<float> train(uint32_t world) {
     }
     std::copy_n(rank.floats(Parameter), shard, result.data() + r * shard);
     const uint64_t sent = (world - 1) * shard * 4;
-    EXPECT_EQ(communicator.traffic().allGather, world == 1 ? 0 : 4 * sent);
+    EXPECT_EQ(communicator.traffic().allGather, world == 1 ? 0 : gathers * sent);
     EXPECT_EQ(communicator.traffic().reduceScatter, world == 1 ? 0 : 4 * sent);
   });
   result.resize(kElements);
@@ -242,6 +273,34 @@ std::vector<float> reference(uint32_t world) {
 TEST(HostStreams, ShardedStepsGiveTheReferenceBitForBit) {
   for (uint32_t world : {1, 2, 3})
     EXPECT_EQ(train(world), reference(world)) << world << " ranks";
+}
+
+TEST(HostStreams, KeptAndEarlyGathersChangeNoBit) {
+  for (uint32_t world : {2, 3}) {
+    EXPECT_EQ(train(world, withLives(true, false), 2), reference(world)) << "once a step";
+    EXPECT_EQ(train(world, withLives(false, true), 5), reference(world)) << "the first step gathers its own too";
+    EXPECT_EQ(train(world, withLives(true, true), 3), reference(world));
+  }
+}
+
+TEST(HostStreams, WhatAnUpdateGatheredIsNotReadAfterParametersWereWritten) {
+  auto communicators = createThreadCommunicators(2);
+  onAllRanks(communicators, [&](uint32_t r, Communicator &communicator) {
+    Rank rank;
+    EXPECT_OK(rank.open(withLives(false, true), r, 2, 1, &communicator));
+    const std::vector<float> ones(rank.shardElements(), 1), twos(rank.shardElements(), 2);
+    const auto step = [&] {
+      *rank.floats(Seed) = 1;
+      EXPECT_OK(rank.executor->execute("microstep", 0));
+      return rank.floats(Reduced)[0];
+    };
+    EXPECT_OK(rank.executor->writeSlot(Parameter, 0, ones.data(), ones.size() * 4));
+    EXPECT_EQ(step(), 2.0f) << "summed over two ranks";
+    EXPECT_EQ(step(), 2.0f) << "a micro-step that is repeated gathers again";
+    EXPECT_OK(rank.executor->execute("update"));
+    EXPECT_OK(rank.executor->writeSlot(Parameter, 0, twos.data(), twos.size() * 4));
+    EXPECT_EQ(step(), 4.0f);
+  });
 }
 
 /// Rank 1 does not begin before rank 0 has computed beside its gather.

@@ -165,21 +165,21 @@ TEST(KernelSignature, ServiceKernelsAreThoseOfTheCall) {
               HasSubstr("is not the service kernel attention_softmax_grad"));
   EXPECT_THAT(validatePlan(attention(Softmax, SoftmaxGrad, Double)).message(),
               HasSubstr("kernel 0 'double' is not the service kernel row_dot"));
-  const plan::Plan loss = withCall(
-      [](plan::Step &step) {
-        plan::LinearCrossEntropy &l = *step.mutable_linear_cross_entropy();
-        l.set_tokens(4), l.set_width(8), l.set_vocabulary(16), l.set_chunk(2), l.set_training(true);
-        l.set_type(plan::F32), l.set_rows_kernel(Rows);
-      },
-      8);
-  EXPECT_THAT(validatePlan(loss).message(), HasSubstr("is not the service kernel cross_entropy_rows"));
-  const plan::Plan groups = withCall(
-      [](plan::Step &step) {
-        plan::LinearCrossEntropy &l = *step.mutable_linear_cross_entropy();
-        l.set_tokens(4), l.set_width(8), l.set_vocabulary(16), l.set_chunk(2), l.set_groups(3);
-        l.set_type(plan::F32), l.set_rows_kernel(Rows);
-      },
-      5);
+  const auto lossWith = [](int operands, auto change) {
+    return withCall(
+        [&](plan::Step &step) {
+          plan::LinearCrossEntropy &l = *step.mutable_linear_cross_entropy();
+          l.set_tokens(4), l.set_width(8), l.set_vocabulary(16), l.set_chunk(2);
+          l.set_type(plan::F32), l.set_rows_kernel(Rows);
+          change(l);
+        },
+        operands);
+  };
+  EXPECT_THAT(validatePlan(lossWith(8, [](auto &l) { l.set_training(true); })).message(),
+              HasSubstr("is not the service kernel cross_entropy_rows"));
+  EXPECT_THAT(validatePlan(lossWith(6, [](auto &l) { l.set_weighted(true); })).message(),
+              HasSubstr("is not the service kernel cross_entropy_rows_loss_weighted"));
+  const plan::Plan groups = lossWith(5, [](auto &l) { l.set_groups(3); });
   EXPECT_THAT(validatePlan(groups).message(), HasSubstr("linear_cross_entropy with 3 losses of 4 rows"));
 }
 

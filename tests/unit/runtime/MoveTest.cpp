@@ -23,10 +23,11 @@ void descend(void *const *buffers, const int64_t *scalars, int64_t begin, int64_
   }
 }
 
-/// One bucket whose state lies in `space`; @update goes over it piece by piece.
+/// One bucket whose state lies in `space`; @update goes over it piece by piece: on the device through two windows, or
+/// on the host's cores, where the gradient comes down through one.
 class Streaming {
 public:
-  explicit Streaming(plan::Space space) {
+  explicit Streaming(plan::Space space, bool onHost = false) {
     plan.mutable_model()->set_batch(1), plan.mutable_model()->set_seq(1), plan.mutable_model()->set_vocabulary(1);
     for (auto [name, slotClass] :
          {std::pair("parameter", plan::PARAMETERS), {"gradient", plan::GRADIENTS}, {"state", plan::OPTIMIZER}})
@@ -52,18 +53,10 @@ public:
     update = plan.add_programs();
     update->set_name("update");
     join();
-    moveIn(0);
-    moveIn(1);
-    for (uint32_t turn = 0; turn < 4; ++turn) {
-      wait(0, arrived[turn], {window(turn)});
-      launch(turn);
-      join();
-      move(turn, window(turn), State, /*isOut=*/true);
-      if (turn + 2 < 4)
-        moveIn(turn + 2);
-    }
-    const uint32_t last = record(2);
-    wait(0, last, {Window0, Window1});
+    if (onHost)
+      updateOnHost();
+    else
+      updateOnDevice();
     recordKernelSignatures(plan);
   }
 
@@ -78,6 +71,38 @@ public:
   plan::Program *update;
 
 private:
+  void updateOnDevice() {
+    moveIn(0);
+    moveIn(1);
+    for (uint32_t turn = 0; turn < 4; ++turn) {
+      wait(0, arrived[turn], {window(turn)});
+      plan::Step &made = launch(turn, 0);
+      addOperand(made, Gradient, plan::Operand::READ);
+      setPiece(*made.mutable_operands(0), turn);
+      addOperand(made, window(turn), plan::Operand::READ_WRITE);
+      join();
+      move(turn, window(turn), State, /*isOut=*/true);
+      if (turn + 2 < 4)
+        moveIn(turn + 2);
+    }
+    const uint32_t last = record(2);
+    wait(0, last, {Window0, Window1});
+  }
+  void updateOnHost() {
+    plan.mutable_slots(Window0)->set_space(plan::HOST), plan.mutable_slots(Window0)->set_persistent(true);
+    for (uint32_t piece = 0; piece < 4; ++piece) {
+      plan::Step &down = step(2);
+      down.mutable_move();
+      addOperand(down, Gradient, plan::Operand::READ);
+      addOperand(down, Window0, plan::Operand::WRITE);
+      setPiece(*down.mutable_operands(0), piece);
+      plan::Step &made = launch(piece, 2);
+      addOperand(made, Window0, plan::Operand::READ);
+      addOperand(made, State, plan::Operand::READ_WRITE);
+      setPiece(*made.mutable_operands(1), piece);
+    }
+    wait(0, record(2), {Gradient});
+  }
   static uint32_t window(uint32_t turn) { return turn % 2 ? Window1 : Window0; }
   void sharded(uint32_t slot) { plan.mutable_slots(int(slot))->mutable_size()->set_kind(plan::SizeForm::SHARD); }
   plan::Step &step(uint32_t stream) {
@@ -112,13 +137,11 @@ private:
     move(turn, window(turn), State, false);
     arrived.push_back(record(2));
   }
-  void launch(uint32_t piece) {
-    plan::Step &made = step(0);
+  plan::Step &launch(uint32_t piece, uint32_t stream) {
+    plan::Step &made = step(stream);
     plan::Launch &launch = *made.mutable_launch();
     launch.set_flat(true), launch.set_flat_block(64), launch.set_piece(piece), launch.set_piece_elements(kPiece);
-    addOperand(made, Gradient, plan::Operand::READ);
-    setPiece(*made.mutable_operands(0), piece);
-    addOperand(made, window(piece), plan::Operand::READ_WRITE);
+    return made;
   }
   uint32_t events = 0;
   std::vector<uint32_t> arrived;
@@ -127,6 +150,7 @@ private:
 TEST(Move, AStreamedUpdateIsValid) {
   EXPECT_OK(Streaming(plan::DISK).validate());
   EXPECT_OK(Streaming(plan::HOST).validate());
+  EXPECT_OK(Streaming(plan::HOST, /*onHost=*/true).validate());
 }
 
 /// The message that a broken plan gets.
@@ -151,7 +175,7 @@ TEST(Move, TheValidatorHoldsItToItsForm) {
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kMove).mutable_operands(1)->set_slot(Narrow); }),
       "bytes, 1024 are needed");
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kMove).mutable_operands(1)->set_slot(Parameter); }),
-      "no window of fixed size");
+      "not a window of fixed size");
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kMove).mutable_operands(1)->set_offset(64); }),
       "parts that no move takes");
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kMove).mutable_operands(0)->set_piece_elements(100); }),
@@ -163,7 +187,32 @@ TEST(Move, TheValidatorHoldsItToItsForm) {
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kLaunch).mutable_launch()->set_flat_block(100); }),
       "piece 0 of 256");
   has(messageOfBroken([](Streaming &s) { s.plan.mutable_slots(State)->set_persistent(false); }), "persistent");
-  has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kLaunch).set_stream(2); }), "not a move");
+  has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kLaunch).set_stream(2); }), "not in the host's memory");
+  has(messageOfBroken([](Streaming &s) {
+        s.first(plan::Step::kLaunch).clear_operands();
+        s.first(plan::Step::kLaunch).mutable_fill();
+        s.first(plan::Step::kFill).set_stream(2);
+        addOperand(s.first(plan::Step::kFill), Window0, plan::Operand::WRITE);
+      }),
+      "not a move");
+}
+
+TEST(Move, TheHostsCoresWorkInItsMemoryAlone) {
+  const auto message = [](auto breakIt) {
+    Streaming made(plan::HOST, /*onHost=*/true);
+    breakIt(made);
+    return messageOf(made.validate());
+  };
+  const auto has = [](const std::string &text, const char *part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(message([](Streaming &s) { s.plan.mutable_slots(State)->set_space(plan::DISK); }), "not in the host's memory");
+  has(message([](Streaming &s) { s.first(plan::Step::kLaunch).set_stream(0); }), "not on the device");
+  has(message([](Streaming &s) { s.first(plan::Step::kLaunch).mutable_launch()->set_accumulate(plan::ADD); }),
+      "adds to its results");
+  has(message([](Streaming &s) { s.first(plan::Step::kMove).mutable_operands(1)->set_piece_elements(kPiece); }),
+      "piece 0 of 256");
+  has(message([](Streaming &s) { s.update->mutable_steps()->RemoveLast(); }), "ends while something moves");
 }
 
 TEST(Move, TheValidatorHoldsItToItsOrder) {
@@ -215,9 +264,9 @@ TEST(Move, EachSpaceIsLaidOutForItself) {
 }
 
 /// The states after two updates, of all ranks in turn.
-std::vector<float> statesAfterTwo(plan::Space space, const char *engine, uint32_t world) {
+std::vector<float> statesAfterTwo(plan::Space space, const char *engine, uint32_t world, bool onHost = false) {
   const Scratch scratch;
-  Streaming made(space);
+  Streaming made(space, onHost);
   made.plan.clear_images(); // the test's own kernel is called
   std::vector<float> all;
   for (uint32_t rank = 0; rank < world; ++rank) {
@@ -248,8 +297,8 @@ std::vector<float> statesAfterTwo(plan::Space space, const char *engine, uint32_
     EXPECT_OK((*executor)->readSlot(State, 0, values.data(), values.size() * 4));
     all.insert(all.end(), values.begin(), values.end());
     const MovedBytes moved = (*lower)->moved();
-    EXPECT_GE(moved.hostIn + moved.diskIn, 2 * range.length * 4);
-    EXPECT_EQ(moved.hostIn + moved.diskIn, moved.hostOut + moved.diskOut);
+    EXPECT_GE(moved.hostOut + moved.diskOut, 2 * range.length * 4);
+    EXPECT_EQ(moved.hostIn + moved.diskIn, onHost ? 0 : moved.hostOut + moved.diskOut);
   }
   return all;
 }
@@ -267,6 +316,7 @@ TEST(Move, AnUpdateThroughWindowsIsTheUpdate) {
       }
     }
     EXPECT_EQ(statesAfterTwo(plan::HOST, "", world), expected);
+    EXPECT_EQ(statesAfterTwo(plan::HOST, "", world, /*onHost=*/true), expected);
     EXPECT_EQ(statesAfterTwo(plan::DISK, "threads", world), expected);
     if (const std::vector<float> uring = statesAfterTwo(plan::DISK, "io_uring", world); !uring.empty())
       EXPECT_EQ(uring, expected);

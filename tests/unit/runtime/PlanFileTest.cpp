@@ -33,6 +33,7 @@ TEST(PlanFile, DamagedFilesAreNamedByTheirDamage) {
   const std::string good = *serializePlan(smallPlan());
   EXPECT_EQ(readPlanFile(scratch.path("none.bin")).status().code(), StatusCode::NotFound);
   EXPECT_THAT(readPlanFile(scratch.path("none.bin")).status().message(), HasSubstr("none.bin"));
+  EXPECT_THAT(readPlanFile(scratch.path("")).status().message(), HasSubstr("a plan is a file"));
   const auto message = [&](const std::string &bytes) {
     const StatusOr<LoadedPlan> loaded = readPlanFile(scratch.write("plan.bin", bytes));
     EXPECT_FALSE(loaded.isOk());
@@ -168,6 +169,13 @@ TEST(PlanValidator, EachFactIsChecked) {
       {"narrow gemm without scratch",
        [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->set_type_a(plan::BF16); },
        "3 operands, 4"},
+      {"gemm of f32 that adds an operand",
+       [](plan::Plan &p) {
+         plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);
+         for (int i = 0; i < 2; ++i)
+           *step.add_operands() = plan::Operand(step.operands(2));
+       },
+       "f32 into f32 that adds an operand"},
       {"master without narrow parameters", [](plan::Plan &p) { p.mutable_buckets(0)->set_master_slot(0); },
        "masters of type f32 in slot 0 'block' beside parameters of type f32"},
       {"remainders beside f16",

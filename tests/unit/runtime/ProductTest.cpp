@@ -3,6 +3,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -61,6 +62,56 @@ TEST(ProductTest, PanelsOfAnySizeGiveTheSameBits) {
                                << " x " << tile.columns << " x " << tile.depth;
         }
       }
+}
+
+/// What a product adds, it adds once to the finished f32 sum, in panels and as matrices lie, and for one row, which a
+/// cached row of a text is, as for many.
+TEST(ProductTest, WhatIsAddedIsAddedOnceToTheFinishedSum) {
+  constexpr uint64_t kRows = 130, kN = 70, kK = 1300;
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  const auto random = [&](size_t count, NarrowType type) {
+    std::vector<float> values(count);
+    for (float &value : values)
+      value = normal(generator);
+    return narrowed(values, type);
+  };
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    const NarrowType narrowType = *narrowDataType(type);
+    const std::vector<uint16_t> a = random(kRows * kK, narrowType), b = random(kN * kK, narrowType),
+                                added = random(kRows * kN, narrowType);
+    ThreadPool pool(2);
+    MatmulCache cache(2);
+    std::vector<std::byte> panels(2 * matmulScratchBytes(kRows, kN, kK));
+    const auto run = [&](auto prepare, uint64_t rows, bool sums, void *result) {
+      MatmulProblem problem{.m = rows, .n = kN, .k = kK, .lda = kK, .ldb = kK, .ldc = kN, .transposeB = true};
+      problem.typeA = problem.typeB = type;
+      problem.typeC = sums ? plan::F32 : type;
+      problem.add = !sums;
+      auto product = prepare(cache, problem, ParallelMatmul::Batch());
+      ASSERT_TRUE(product.isOk()) << product.status().message();
+      product->execute(pool, a.data(), b.data(), result, panels.data(), panels.size() / 2);
+    };
+    const auto check = [&](auto prepare, const char *path) {
+      std::vector<float> sums(kRows * kN);
+      run(prepare, kRows, true, sums.data());
+      addWidened(sums.data(), added.data(), added.size(), narrowType);
+      const std::vector<uint16_t> want = narrowed(sums, narrowType);
+      for (uint64_t rows : {1, 3, 13, 130}) {
+        std::vector<uint16_t> got = added;
+        run(prepare, rows, false, got.data());
+        EXPECT_TRUE(std::equal(got.begin(), got.begin() + int64_t(rows * kN), want.begin()))
+            << rows << " rows of " << dataTypeName(type) << " " << path;
+      }
+    };
+    using Batch = ParallelMatmul::Batch;
+    check([](MatmulCache &to, const MatmulProblem &problem,
+             Batch batch) { return WidenedMatmul::prepare(to, problem, batch); },
+          "in panels");
+    check(
+        [](MatmulCache &to, const MatmulProblem &problem, Batch batch) { return Product::prepare(to, problem, batch); },
+        "as this processor multiplies them");
+  }
 }
 
 TEST(ProductTest, ArraysConvertAsSingleValuesDo) {

@@ -50,6 +50,50 @@ TEST(GlobalBatchOfRanks, RowsGoByMicroStepThenByRank) {
   EXPECT_EQ(batch.countedTargets(), 0u);
 }
 
+/// Row k's weights are 0, w, 2 w, 3 w with w = 0.1 (k + 1).
+class WeightedRows final : public RowSource {
+public:
+  Status read(uint64_t, std::span<int32_t> tokens, std::span<int32_t> targets) override {
+    std::ranges::fill(tokens, 1);
+    std::ranges::fill(targets, 1);
+    targets[3] = -1;
+    return Status::ok();
+  }
+  Status readWeights(uint64_t index, std::span<float> weights) override {
+    for (size_t t = 0; t < weights.size(); ++t)
+      weights[t] = 0.1f * float(t) * float(index + 1);
+    return Status::ok();
+  }
+};
+
+TEST(GlobalBatchOfRanks, WeightsAddUpAlikeOnAnyNumberOfRanks) {
+  WeightedRows rows;
+  GlobalBatch whole(6, 2, kSeq, {}, /*isWeighted=*/true);
+  ASSERT_TRUE(whole.fill(rows, 0).isOk());
+  EXPECT_EQ(whole.countedTargets(), 24u) << "a weight of 0 is as a label that does not count";
+  EXPECT_EQ(whole.targets(0)[0], -1);
+  double expected = 0;
+  for (int row = 0; row < 12; ++row)
+    expected += double(0.1f * 1 * float(row + 1)) + double(0.1f * 2 * float(row + 1));
+  EXPECT_DOUBLE_EQ(whole.weightSum().value(), expected);
+  for (uint64_t world : {2, 3}) {
+    LossWeightSum sum;
+    for (uint64_t rank = world; rank-- > 0;) {
+      GlobalBatch part(6 / world, 2, kSeq, {rank, world}, /*isWeighted=*/true);
+      ASSERT_TRUE(part.fill(rows, 0).isOk());
+      sum.add(part.weightSum());
+    }
+    EXPECT_EQ(sum.value(), whole.weightSum().value());
+  }
+  GlobalBatch unweighted(6, 2, kSeq);
+  ASSERT_TRUE(unweighted.fill(rows, 0).isOk());
+  EXPECT_EQ(unweighted.weightSum().value(), 36);
+  EXPECT_TRUE(unweighted.weights(0).empty());
+  LossWeightSum tiny;
+  tiny.add(1e-30f);
+  EXPECT_GT(tiny.value(), 0) << "it divides";
+}
+
 class RankTrain : public testing::Test {
 protected:
   Scratch scratch_;

@@ -4,8 +4,11 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/StepRuns.h"
+#include "runtime/Memory/MemoryTimeline.h"
 #include "runtime/Memory/Planner.h"
 #include "runtime/Memory/Traffic.h"
+#include <algorithm>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -130,6 +133,58 @@ plan::Step &stepOf(plan::Plan &plan, std::string_view name) {
   return *plan.mutable_programs(0)->mutable_steps(0);
 }
 
+/// Does something to the five steps of the gather.
+void forGather(plan::Plan &plan, const std::function<void(plan::Step &)> &change, bool isKept = false) {
+  for (const char *name : {"gather ready", "gather begin", "gather", "gather finished", "gather done"})
+    change(stepOf(plan, name));
+  if (isKept)
+    stepOf(plan, "gather").set_only_first_microstep(true);
+}
+
+/// The gather serves all micro-steps.
+void keepGather(plan::Plan &plan) {
+  plan.mutable_slots(Gathered)->set_kept(true);
+  forGather(plan, [](plan::Step &step) { step.set_only_first_microstep(true); });
+}
+
+/// The first micro-step makes fp8 codes that a copy in each reads. Returns the slot of the codes.
+uint32_t makeOnce(plan::Plan &plan) {
+  using F = plan::SizeForm;
+  const uint32_t matrix = addForm(plan, "matrix", plan::ACTIVATIONS, F::CONSTANT, 256, false);
+  const uint32_t scale = addForm(plan, "scale", plan::WORKSPACE, F::CONSTANT, 2, false);
+  const uint32_t partials = addForm(plan, "partials", plan::WORKSPACE, F::CONSTANT, 1024, false);
+  const uint32_t codes = addForm(plan, "codes", plan::WORKSPACE, F::CONSTANT, 64, false);
+  plan.mutable_slots(int(codes))->set_kept(true);
+  plan::Program &microstep = *plan.mutable_programs(0);
+  plan::Step &fill = addStep(microstep, "matrix", 0);
+  fill.mutable_fill();
+  addOperand(fill, matrix, plan::Operand::WRITE);
+  plan::Step &quantize = addStep(microstep, "codes", 0);
+  quantize.set_only_first_microstep(true);
+  quantize.mutable_quantize_fp8()->set_rows(16);
+  quantize.mutable_quantize_fp8()->set_columns(16);
+  quantize.mutable_quantize_fp8()->set_from(plan::F32);
+  quantize.mutable_quantize_fp8()->set_to(plan::E4M3);
+  quantize.mutable_quantize_fp8()->set_by_rows(true);
+  addOperand(quantize, matrix, plan::Operand::READ);
+  for (uint32_t slot : {scale, partials, codes})
+    addOperand(quantize, slot, plan::Operand::WRITE);
+  plan::Step &copy = addStep(microstep, "copy of codes", 0);
+  copy.mutable_copy()->set_bytes(256);
+  addOperand(copy, codes, plan::Operand::READ);
+  addOperand(copy, matrix, plan::Operand::WRITE);
+  return codes;
+}
+
+/// The update gathers for the next step.
+void carryGather(plan::Plan &plan) {
+  plan.mutable_slots(Gathered)->set_carried(true);
+  forGather(plan, [](plan::Step &step) { step.set_unless_carried(true); });
+  plan::Program &update = *plan.mutable_programs(1);
+  addCollective(update, "early", plan::Collective::ALL_GATHER, 6, 3, {Parameter, Gathered});
+  addDone(update, "early", 7, {Parameter, Gathered});
+}
+
 struct Broken {
   const char *name;
   std::function<void(plan::Plan &)> spoil;
@@ -197,6 +252,74 @@ TEST(ShardedPlan, EachFactIsChecked) {
       {"O3", [](plan::Plan &p) { stepOf(p, "gather ready").set_only_last_microstep(true); },
        "which only the last one records"},
       {"O4", [](plan::Plan &p) { stepOf(p, "sum").set_only_last_microstep(true); }, "outside of microstep"},
+      {"O6 elsewhere", [](plan::Plan &p) { stepOf(p, "sum").set_only_first_microstep(true); },
+       "a step of the first micro-step outside of it"},
+      {"O6 both ends",
+       [](plan::Plan &p) { forGather(p, [](plan::Step &s) { s.set_only_last_microstep(true); }, true); },
+       "a step of the first micro-step outside of it"},
+      {"O6 no gather", [](plan::Plan &p) { stepOf(p, "fill").set_unless_carried(true); },
+       "only a gather and its events"},
+      {"O6 events",
+       [](plan::Plan &p) {
+         keepGather(p);
+         stepOf(p, "gather done").set_only_first_microstep(false);
+       },
+       "in other micro-steps than those that record it"},
+      {"O9 elsewhere", [](plan::Plan &p) { stepOf(p, "sum").set_only_if_accumulating(true); },
+       "depends on the number of micro-steps, outside of microstep"},
+      {"O9 both",
+       [](plan::Plan &p) {
+         stepOf(p, "fill").set_only_if_accumulating(true);
+         stepOf(p, "fill").set_unless_accumulating(true);
+       },
+       "for no number of them"},
+      {"O9 an event", [](plan::Plan &p) { stepOf(p, "gather ready").set_unless_accumulating(true); },
+       "an event, or what is sent or moved"},
+      {"O9 parameter", [](plan::Plan &p) { stepOf(p, "fill").set_owned_parameter(99); },
+       "a step of the owner of parameter 98"},
+      {"O9 others", [](plan::Plan &p) { stepOf(p, "fill").set_unless_owner(true); },
+       "a step of the owner of parameter"},
+      {"O9 alone", [](plan::Plan &p) { stepOf(p, "reduce").set_owned_parameter(1); }, "one rank alone communicates"},
+      {"O7 not kept", [](plan::Plan &p) { forGather(p, [](plan::Step &s) { s.set_only_first_microstep(true); }); },
+       "slot 'gathered' is not kept over micro-steps"},
+      {"O7 kept", [](plan::Plan &p) { p.mutable_slots(Gathered)->set_kept(true); },
+       "slot 'gathered' is kept over micro-steps"},
+      {"O8 carried", [](plan::Plan &p) { p.mutable_slots(Gathered)->set_carried(true); },
+       "slot 'gathered' is carried to the next step"},
+      {"O8 not gathered",
+       [](plan::Plan &p) {
+         p.mutable_slots(Gathered)->set_carried(true);
+         forGather(p, [](plan::Step &s) { s.set_unless_carried(true); });
+       },
+       "and update does not gather it"},
+      {"kept: a shard", [](plan::Plan &p) { p.mutable_slots(Gradient)->set_kept(true); }, "only a gathered bucket"},
+      {"kept: persistent",
+       [](plan::Plan &p) {
+         p.mutable_slots(Local)->set_carried(true);
+         p.mutable_slots(Local)->set_accumulator(true);
+       },
+       "only a gathered bucket"},
+      {"O9 not kept",
+       [](plan::Plan &p) {
+         const uint32_t written = makeOnce(p);
+         p.mutable_slots(int(written))->set_kept(false);
+       },
+       "only the first one writes it, and it is not kept"},
+      {"O9 written again",
+       [](plan::Plan &p) {
+         makeOnce(p);
+         plan::Step again = stepOf(p, "codes");
+         again.set_name("codes again");
+         again.set_only_first_microstep(false);
+         *p.mutable_programs(0)->add_steps() = again;
+       },
+       "is written in the first micro-step alone, and in others"},
+      {"O9 in every micro-step",
+       [](plan::Plan &p) {
+         makeOnce(p);
+         stepOf(p, "codes").set_only_first_microstep(false);
+       },
+       "and no step of the first one alone writes it"},
       {"O5", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_launch_order(0); },
        "launch order 0 after 0"},
   };
@@ -232,6 +355,60 @@ TEST(ShardedPlan, AWaitKeepsItsSlotsAlive) {
   StatusOr<MemoryPlan> memory = planMemory(plan, {2, 1, 1});
   const SlotPlacement a = memory->slots[Gathered], b = memory->slots[Local];
   EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
+}
+
+TEST(ShardedPlan, WhatIsKeptLivesOverMicroSteps) {
+  plan::Plan plan = shardedPlan();
+  keepGather(plan);
+  ASSERT_OK(validatePlan(plan));
+  const auto isApart = [&](uint32_t accumulate) {
+    const MemoryPlan memory = *planMemory(plan, {2, accumulate, 1});
+    const SlotPlacement a = memory.slots[Gathered], b = memory.slots[Local];
+    return a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+  };
+  EXPECT_FALSE(isApart(1)) << "of one micro-step nothing is kept: what follows takes its place";
+  EXPECT_TRUE(isApart(2));
+  const uint64_t shard = 384 * 4;
+  EXPECT_EQ(sentBytes(plan, {3, 5, 1}).allGather, 2 * shard) << "once";
+  EXPECT_EQ(sentBytes(plan, {3, 5, 1}).reduceScatter, 5 * 2 * shard);
+}
+
+TEST(ShardedPlan, CodesOfTheFirstMicroStepLiveOverAll) {
+  plan::Plan plan = shardedPlan();
+  const auto codes = makeOnce(plan);
+  ASSERT_OK(validatePlan(plan));
+  // The peak comes before the step that makes them.
+  const auto isAtPeak = [&](uint32_t accumulate) {
+    return std::ranges::count(planMemory(plan, {2, accumulate, 1})->liveAtPeak, codes) == 1;
+  };
+  EXPECT_FALSE(isAtPeak(1));
+  EXPECT_TRUE(isAtPeak(2));
+}
+
+TEST(ShardedPlan, WhatIsCarriedLivesFromTheUpdateToItsLastUse) {
+  plan::Plan plan = shardedPlan();
+  carryGather(plan);
+  // A buffer that only evaluation has must leave it alone, one of the micro-step after its last use need not.
+  const uint32_t other = addForm(plan, "of eval", plan::WORKSPACE, plan::SizeForm::FULL, kElements, false);
+  plan::Program &eval = *plan.add_programs();
+  eval.set_name("eval");
+  plan::Step &fill = addStep(eval, "fill", 0);
+  fill.mutable_fill();
+  addOperand(fill, other, plan::Operand::WRITE);
+  ASSERT_OK(validatePlan(plan));
+  const MemoryPlan memory = *planMemory(plan, {2, 1, 1});
+  const auto isApart = [&](uint32_t slot) {
+    const SlotPlacement a = memory.slots[Gathered], b = memory.slots[slot];
+    return a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+  };
+  EXPECT_TRUE(isApart(other));
+  EXPECT_FALSE(isApart(Local));
+  const uint64_t shard = 384 * 4;
+  EXPECT_EQ(sentBytes(plan, {3, 1, 1}).allGather, 2 * shard) << "in the update in place of the micro-step";
+  EXPECT_EQ(sentBytes(plan, {3, 5, 1}).allGather, 5 * 2 * shard) << "later micro-steps gather themselves";
+  for (const SlotEnd &end : slotEnds(plan, {2, 1, 1}))
+    if (end.slot == Gathered)
+      EXPECT_EQ(plan.programs(int(end.program)).name(), "microstep") << "it does not end with the last program";
 }
 
 TEST(ShardedPlan, BytesOnTheWire) {
@@ -347,6 +524,14 @@ TEST(NarrowPlan, EachFactIsChecked) {
        "not a bucket or shard of bf16"},
       {"round into a shard", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_slot(Remainder); },
        "rounding a bucket to a shard"},
+      {"round a range that cuts vectors",
+       [](plan::Plan &p) {
+         stepOf(p, "round").mutable_operands(1)->set_offset(4);
+         stepOf(p, "round").mutable_operands(1)->set_bytes(16);
+       },
+       "16 bytes from 4 of slot 1 'wire' are not vectors"},
+      {"round too much into a range", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_bytes(16); },
+       "rounding 4096 bytes of f32 to 8 elements"},
       {"round another bucket", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_slot(NarrowReceive); },
        "rounding 1000 elements to 64"},
       {"reduce the wide one", [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands(0)->set_slot(Wide); },
@@ -379,6 +564,36 @@ TEST(NarrowPlan, BytesOnTheWireAndInMemory) {
   ASSERT_OK(several.status());
   EXPECT_EQ(once->arenaBytes, kept + 3 * shard * (4 + 2)) << "while it is rounded; the buffer lies where it was";
   EXPECT_EQ(several->arenaBytes, kept + 3 * shard * 4 + roundUp(receive, kArenaAlignment));
+}
+
+/// With one micro-step a product may write the rounded gradient: then the accumulator takes no memory, and what a step
+/// of another number of micro-steps would do is neither sent nor counted.
+TEST(NarrowPlan, StepsOfOtherNumbersOfMicrostepsTakeNoMemory) {
+  plan::Plan plan = narrowPlan();
+  const uint64_t before = planMemory(plan, {3, 1, 1})->arenaBytes, several = planMemory(plan, {3, 5, 1})->arenaBytes;
+  for (const char *name : {"fill", "round"})
+    stepOf(plan, name).set_only_if_accumulating(true);
+  plan::Step &single = *plan.mutable_programs(0)->add_steps();
+  single = stepOf(plan, "fill");
+  single.set_name("fill, single");
+  single.set_only_if_accumulating(false);
+  single.set_unless_accumulating(true);
+  single.mutable_operands(0)->set_slot(Wire);
+  for (int i = plan.programs(0).steps_size() - 1; i > 0; --i)
+    plan.mutable_programs(0)->mutable_steps()->SwapElements(i, i - 1);
+  recordKernelSignatures(plan);
+  ASSERT_OK(validatePlan(plan));
+  EXPECT_EQ(planMemory(plan, {3, 1, 1})->arenaBytes, before - 3 * 384 * 4 + roundUp(3 * 64 * 2, kArenaAlignment))
+      << "no accumulator, whose place the receive buffer had";
+  EXPECT_EQ(planMemory(plan, {3, 5, 1})->arenaBytes, several);
+  const plan::Step &fill = stepOf(plan, "fill"), &copy = stepOf(plan, "fill, single");
+  EXPECT_EQ(runsPerStep(fill, 1), 0u);
+  EXPECT_EQ(runsPerStep(fill, 5), 5u);
+  EXPECT_EQ(runsPerStep(copy, 1), 1u);
+  EXPECT_EQ(runsPerStep(copy, 5), 0u);
+  EXPECT_FALSE(runsInMicrostep(fill, 0, 1, false));
+  EXPECT_TRUE(runsInMicrostep(copy, 0, 1, false));
+  EXPECT_FALSE(runsInMicrostep(copy, 4, 5, false));
 }
 
 TEST(Shards, CoverABucketOnce) {

@@ -15,7 +15,10 @@ namespace ztc {
 namespace {
 
 constexpr int kOldestNccl = 21800;
-constexpr const char *kIdentityKey = "nccl/id";
+constexpr const char *kIdentityKey = "nccl/id", *kGatherIdentityKey = "nccl/id of gathers";
+/// Thread blocks of a collective, each on a multiprocessor of its own: rings between eight GPUs are as fast with these,
+/// and products know what is left for them.
+constexpr int kMostCtas = 16;
 
 /// NCCL's functions by their own names.
 struct Nccl {
@@ -70,6 +73,7 @@ StatusOr<int> libraryType(plan::DataType type) {
   case plan::F16:
     return nccl::kF16;
   case plan::U8:
+  case plan::E4M3:
     return nccl::kUint8;
   default:
     return invalidArgument(fmt::format("collectives of type {} are not known", int(type)));
@@ -112,13 +116,14 @@ public:
     std::lock_guard lock(mutex_);
     if (!comm_)
       return;
-    if (registered_)
-      library_.ncclCommDeregister(comm_, registered_);
+    forget();
     // Destroying waits for what is under way; nobody knows whether that ends after an error.
-    if (error_.isOk() && asyncError() == nccl::kSuccess)
-      library_.ncclCommDestroy(comm_);
-    else
-      abortAside(comm_);
+    const bool isWell = error_.isOk() && asyncError() == nccl::kSuccess;
+    for (nccl::Comm comm : {gathers_, comm_})
+      if (comm && isWell)
+        library_.ncclCommDestroy(comm);
+      else if (comm)
+        abortAside(comm);
   }
 
   /// Meets the other ranks.
@@ -126,34 +131,35 @@ public:
     pinned_ = pinSums();
     if (options.sharesGpu)
       allowSharedGpu(library_.number, rank());
-    nccl::UniqueId id;
-    if (rank() == 0) {
-      if (nccl::Result result = library_.ncclGetUniqueId(&id); result != nccl::kSuccess)
-        return failedPrecondition(describe("ncclGetUniqueId", result));
-      ZTC_RETURN_IF_ERROR(options.store.set(kIdentityKey, std::string(id.bytes, sizeof id.bytes)));
-    } else {
-      ZTC_ASSIGN_OR_RETURN(const std::string bytes, options.store.wait(kIdentityKey, options.timeoutMs));
-      if (bytes.size() != sizeof id.bytes)
-        return dataLoss(fmt::format("an NCCL identity of {} bytes, {} expected", bytes.size(), sizeof id.bytes));
-      std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
-    }
     nccl::Config config;
-    config.blocking = 0; // so that a rank that does not come can be given up
-    nccl::Result result = library_.ncclCommInitRankConfig(&comm_, int(world()), id, int(rank()), &config);
-    if (result != nccl::kSuccess && result != nccl::kInProgress)
-      return unavailable(describe("ncclCommInitRank", result));
-    return settle("the ranks' rendezvous", std::chrono::milliseconds(options.timeoutMs));
+    config.maxCtas = kMostCtas;
+    ZTC_RETURN_IF_ERROR(open(comm_, config, kIdentityKey, options));
+    // Kernels for windows add in an order of their own: sums have a communicator without any, pinned to rings.
+    if (library_.number < nccl::kFirstWithZeroCtas || !library_.ncclCommWindowRegister ||
+        !library_.ncclCommWindowDeregister || options.sharesGpu)
+      return Status::ok();
+    nccl::ConfigWithPolicy gathering;
+    gathering.maxCtas = kMostCtas;
+    gathering.ctaPolicy = nccl::kZeroCtaPolicy;
+    return open(gathers_, gathering, kGatherIdentityKey, options);
   }
 
   std::string name() const override { return "nccl"; }
-  std::string description() const override { return library_.version + ", " + pinned_; }
+  std::string description() const override {
+    return library_.version + ", " + pinned_ + (window_ ? ", gathers in windows" : "");
+  }
+  uint32_t multiprocessors() const override {
+    const char *given = std::getenv("NCCL_MAX_CTAS"); // it wins over the communicator's own
+    const long most = given ? std::strtol(given, nullptr, 10) : kMostCtas;
+    return most > 0 ? uint32_t(most) : uint32_t(kMostCtas);
+  }
 
   Status warm(std::byte *memory, const CollectiveCall &call) override {
     const auto stream = static_cast<cuda::Stream>(call.stream);
     auto *const shard = memory + rank() * kWarmBytes;
     constexpr size_t kElements = kWarmBytes / sizeof(float);
     ZTC_RETURN_IF_ERROR(enqueue("all_gather", call, [&] {
-      return library_.ncclAllGather(shard, memory, kElements, nccl::kF32, comm_, stream);
+      return library_.ncclAllGather(shard, memory, kElements, nccl::kF32, gatherComm(), stream);
     }));
     ZTC_RETURN_IF_ERROR(enqueue("reduce_scatter", call, [&] {
       return library_.ncclReduceScatter(memory, shard, kElements, nccl::kF32, nccl::kSum, comm_, stream);
@@ -164,19 +170,26 @@ public:
   }
 
   Status registerMemory(std::byte *base, uint64_t bytes) override {
-    std::lock_guard lock(mutex_);
-    // Only a matter of speed: where it is refused, NCCL copies.
-    if (comm_ && error_.isOk() && library_.ncclCommRegister && library_.ncclCommDeregister &&
-        library_.ncclCommRegister(comm_, base, bytes, &registered_) != nccl::kSuccess)
-      registered_ = nullptr;
-    return Status::ok();
+    {
+      std::lock_guard lock(mutex_);
+      // Only a matter of speed: where it is refused, NCCL copies.
+      if (comm_ && error_.isOk() && library_.ncclCommRegister && library_.ncclCommDeregister &&
+          library_.ncclCommRegister(comm_, base, bytes, &registered_) != nccl::kSuccess)
+        registered_ = nullptr;
+      if (!gathers_ || !error_.isOk())
+        return error_;
+      // All ranks meet in it. Their arenas have one layout: what is gathered lies at one offset.
+      const nccl::Result result =
+          library_.ncclCommWindowRegister(gathers_, base, bytes, &window_, nccl::kSymmetricWindow);
+      if (result != nccl::kSuccess && result != nccl::kInProgress)
+        return error_ = unavailable(describe("ncclCommWindowRegister", result));
+    }
+    return settle("the window over the arena", std::chrono::milliseconds(0));
   }
 
   void forgetMemory() override {
     std::lock_guard lock(mutex_);
-    if (comm_ && registered_)
-      library_.ncclCommDeregister(comm_, registered_);
-    registered_ = nullptr;
+    forget();
   }
 
   Status allGather(const void *shard, void *full, uint64_t shardElements, plan::DataType type,
@@ -184,7 +197,8 @@ public:
     ZTC_ASSIGN_OR_RETURN(const int kind, libraryType(type));
     count(allGatherBytes_, shardElements * dataTypeBytes(type));
     return enqueue("all_gather", call, [&] {
-      return library_.ncclAllGather(shard, full, shardElements, kind, comm_, static_cast<cuda::Stream>(call.stream));
+      return library_.ncclAllGather(shard, full, shardElements, kind, gatherComm(),
+                                    static_cast<cuda::Stream>(call.stream));
     });
   }
 
@@ -204,6 +218,15 @@ public:
     this->count(allReduceBytes_, count * sizeof(float));
     return enqueue("all_reduce", call, [&] {
       return library_.ncclAllReduce(values, values, count, nccl::kF32, nccl::kSum, comm_,
+                                    static_cast<cuda::Stream>(call.stream));
+    });
+  }
+
+  /// As integers: those order as numbers that are not negative do, and a NaN is the largest.
+  Status allReduceMax(float *values, uint64_t count, void *, uint64_t, const CollectiveCall &call) override {
+    this->count(allReduceBytes_, count * sizeof(float));
+    return enqueue("all_reduce", call, [&] {
+      return library_.ncclAllReduce(values, values, count, nccl::kUint32, nccl::kMax, comm_,
                                     static_cast<cuda::Stream>(call.stream));
     });
   }
@@ -229,16 +252,18 @@ public:
   }
 
   void abort(const std::string &reason) override {
-    nccl::Comm given = nullptr;
+    nccl::Comm given = nullptr, gathers = nullptr;
     {
       std::lock_guard lock(mutex_);
       if (error_.isOk())
         error_ = unavailable(last_.empty() ? reason : last_ + ": " + reason);
       given = std::exchange(comm_, nullptr);
-      registered_ = nullptr;
+      gathers = std::exchange(gathers_, nullptr);
+      registered_ = window_ = nullptr;
     }
-    if (given)
-      abortAside(given);
+    for (nccl::Comm comm : {gathers, given})
+      if (comm)
+        abortAside(comm);
   }
   bool isLeftBehind() const override { return leftBehind_; }
 
@@ -250,6 +275,39 @@ private:
     leftBehind_ = true;
     std::thread([abort = library_.ncclCommAbort, comm] { abort(comm); }).detach();
   }
+
+  /// Meets the other ranks in a communicator of this configuration.
+  template <typename Config>
+  Status open(nccl::Comm &comm, Config &config, const char *key, const NcclOptions &options) {
+    nccl::UniqueId id;
+    if (rank() == 0) {
+      if (nccl::Result result = library_.ncclGetUniqueId(&id); result != nccl::kSuccess)
+        return failedPrecondition(describe("ncclGetUniqueId", result));
+      ZTC_RETURN_IF_ERROR(options.store.set(key, std::string(id.bytes, sizeof id.bytes)));
+    } else {
+      ZTC_ASSIGN_OR_RETURN(const std::string bytes, options.store.wait(key, options.timeoutMs));
+      if (bytes.size() != sizeof id.bytes)
+        return dataLoss(fmt::format("an NCCL identity of {} bytes, {} expected", bytes.size(), sizeof id.bytes));
+      std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
+    }
+    config.blocking = 0; // so that a rank that does not come can be given up
+    const nccl::Result result = library_.ncclCommInitRankConfig(&comm, int(world()), id, int(rank()),
+                                                                reinterpret_cast<nccl::Config *>(&config));
+    if (result != nccl::kSuccess && result != nccl::kInProgress)
+      return unavailable(describe("ncclCommInitRank", result));
+    return settle("the ranks' rendezvous", std::chrono::milliseconds(options.timeoutMs));
+  }
+
+  /// With the mutex held, or by the only thread left.
+  void forget() {
+    if (comm_ && registered_)
+      library_.ncclCommDeregister(comm_, registered_);
+    if (gathers_ && window_)
+      library_.ncclCommWindowDeregister(gathers_, window_);
+    registered_ = window_ = nullptr;
+  }
+
+  nccl::Comm gatherComm() const { return gathers_ ? gathers_ : comm_; }
 
   void count(std::atomic<uint64_t> &to, uint64_t shardBytes) {
     to.fetch_add(shardBytes * (world() - 1), std::memory_order_relaxed);
@@ -301,8 +359,9 @@ private:
   /// With the mutex held.
   nccl::Result asyncError() const {
     nccl::Result result = nccl::kSuccess;
-    if (comm_)
-      library_.ncclCommGetAsyncError(comm_, &result);
+    for (nccl::Comm comm : {comm_, gathers_})
+      if (comm && result == nccl::kSuccess)
+        library_.ncclCommGetAsyncError(comm, &result);
     return result;
   }
 
@@ -314,9 +373,11 @@ private:
 
   const Nccl &library_;
   nccl::Comm comm_ = nullptr;
-  void *registered_ = nullptr; ///< the arena, where NCCL took it
-  std::string pinned_;         ///< algorithm and protocol
-  mutable std::mutex mutex_;   ///< of everything below and of the communicator: abort() comes from other threads
+  nccl::Comm gathers_ = nullptr; ///< of gathers, where they may be copies; else null
+  void *registered_ = nullptr;   ///< the arena, where NCCL took it
+  void *window_ = nullptr;       ///< the arena as a window of gathers_, where NCCL took it
+  std::string pinned_;           ///< algorithm and protocol
+  mutable std::mutex mutex_;     ///< of everything below and of the communicator: abort() comes from other threads
   std::atomic<bool> leftBehind_{false};
   Status error_;
   std::string last_; ///< the collective that was given last

@@ -202,6 +202,103 @@ func.func @all_reduce(%x: tensor<2xf32>) {
 
 // -----
 
+func.func @all_reduce_max_start(%x: tensor<2xf32>) {
+  // expected-error @+1 {{(C1) types differ: 'tensor<2xf32>', 'tensor<3xf32>'}}
+  %0 = dist.all_reduce_max_start %x axis "data" : tensor<2xf32> -> !dist.pending<tensor<3xf32>>
+  %1 = dist.all_reduce_max_done %0 : !dist.pending<tensor<3xf32>>
+  return
+}
+
+// -----
+
+func.func @all_reduce_max_start(%x: tensor<2xf32>) {
+  // expected-error @+1 {{(C4) needs one dist.all_reduce_max_done and no other reader}}
+  %0 = dist.all_reduce_max_start %x axis "data" : tensor<2xf32> -> !dist.pending<tensor<2xf32>>
+  return
+}
+
+// -----
+
+func.func @all_reduce_max_done(%p: !dist.pending<tensor<2xf32>>) {
+  // expected-error @+1 {{(C1) operand must be the result of dist.all_reduce_max_start}}
+  %0 = dist.all_reduce_max_done %p : !dist.pending<tensor<2xf32>>
+  return
+}
+
+// -----
+
+func.func @shard_amax(%a: tensor<?xbf16, #dist.full<@b>>) {
+  // expected-error @+1 {{(C1) reads 'tensor<?xbf16, #dist.full<@b>>', not shards of one element type}}
+  %0 = dist.shard_amax %a ranges [0, 0, 16] : tensor<?xbf16, #dist.full<@b>> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @shard_amax(%a: tensor<?xbf16, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C2) has 2 numbers of ranges, not 3 of each}}
+  %0 = dist.shard_amax %a ranges [0, 16] : tensor<?xbf16, #dist.shard<@b>> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @shard_amax(%a: tensor<?xbf16, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C2) has the range 8 to 16}}
+  %0 = dist.shard_amax %a ranges [0, 8, 16] : tensor<?xbf16, #dist.shard<@b>> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @shard_amax(%a: tensor<?xbf16, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C2) has a range of operand 1 of 1}}
+  %0 = dist.shard_amax %a ranges [1, 0, 16] : tensor<?xbf16, #dist.shard<@b>> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @shard_amax(%a: tensor<?xbf16, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C3) gives 'tensor<2xf32>' of 1 ranges}}
+  %0 = dist.shard_amax %a ranges [0, 0, 16] : tensor<?xbf16, #dist.shard<@b>> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @shard_codes(%a: tensor<?xbf16, #dist.shard<@b>>, %m: tensor<1xf32>) {
+  // expected-error @+1 {{(C1) gives 'tensor<?xf8E4M3FN, #dist.shard<@a>>' of 'tensor<?xbf16, #dist.shard<@b>>'}}
+  %0, %1 = dist.shard_codes %a amax %m[0] ranges [0, 16] : tensor<?xbf16, #dist.shard<@b>>, tensor<1xf32> -> tensor<?xf8E4M3FN, #dist.shard<@a>>, tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @shard_codes(%a: tensor<?xbf16, #dist.shard<@b>>, %m: tensor<1xf32>) {
+  // expected-error @+1 {{(C2) has the range 16 to 16}}
+  %0, %1 = dist.shard_codes %a amax %m[0] ranges [16, 16] : tensor<?xbf16, #dist.shard<@b>>, tensor<1xf32> -> tensor<?xf8E4M3FN, #dist.shard<@b>>, tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @shard_codes(%a: tensor<?xbf16, #dist.shard<@b>>, %m: tensor<1xf32>) {
+  // expected-error @+1 {{(C3) gives 1 scales of 1 ranges, from 1 on of 1 maxima}}
+  %0, %1 = dist.shard_codes %a amax %m[1] ranges [0, 16] : tensor<?xbf16, #dist.shard<@b>>, tensor<1xf32> -> tensor<?xf8E4M3FN, #dist.shard<@b>>, tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @shard_codes(%a: tensor<?xbf16, #dist.shard<@b>>, %m: tensor<1xf32>) {
+  // expected-error @+1 {{(C3) gives 'tensor<1xf32>' as scale and inverse, not two elements}}
+  %0, %1 = dist.shard_codes %a amax %m[0] ranges [0, 16] : tensor<?xbf16, #dist.shard<@b>>, tensor<1xf32> -> tensor<?xf8E4M3FN, #dist.shard<@b>>, tensor<1xf32>
+  return
+}
+
+// -----
+
 func.func @all_gather_start(%b: tensor<?xf32, #dist.shard<@b>>) {
   // expected-error @+1 {{(C4) needs one dist.all_gather_done and no other reader}}
   %0 = dist.all_gather_start %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> !dist.pending<tensor<?xf32, #dist.full<@b>>>
@@ -257,4 +354,14 @@ func.func @done(%p: !dist.pending<tensor<f32>>) {
   // expected-error @+1 {{(C1) operand must be the result of dist.all_reduce_start}}
   %0 = dist.all_reduce_done %p : !dist.pending<tensor<f32>>
   return
+}
+
+// -----
+
+dist.bucket @b {decayed = 4 : i64, elements = 4 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 2, 2>}]}
+
+func.func @own_matrix(%x: tensor<2x2xbf16>) -> tensor<2x2xbf16> {
+  // expected-error @+1 {{(C1) bucket @b has no parameter 'c'}}
+  %y = dist.own_matrix %x of "c" in @b : tensor<2x2xbf16>
+  return %y : tensor<2x2xbf16>
 }

@@ -12,6 +12,8 @@ func.func @views(%bucket: tensor<52xf32>) -> (tensor<52xf32>, tensor<4xf32>) {
   %n = dist.view %bucket[48] : tensor<52xf32> -> tensor<4xf32>
   // CHECK: dist.pack %{{.*}}, %{{.*}} at [0, 48] : tensor<8x6xf32>, tensor<4xf32> -> tensor<52xf32>
   %b = dist.pack %a, %n at [0, 48] : tensor<8x6xf32>, tensor<4xf32> -> tensor<52xf32>
+  // CHECK: dist.own_matrix %{{.*}} of "a.weight" in @block0 : tensor<8x6xf32>
+  %o = dist.own_matrix %a of "a.weight" in @block0 : tensor<8x6xf32>
   // CHECK: dist.copy %{{.*}} : tensor<4xf32>
   %c = dist.copy %n : tensor<4xf32>
   return %b, %c : tensor<52xf32>, tensor<4xf32>
@@ -39,6 +41,9 @@ func.func @layouts(%shard: tensor<?xf32, #dist.shard<@block0>>, %norm: tensor<f3
   %sum = graph.accumulate %own, %r {first_writes} : tensor<?xf32, #dist.shard<@block0>>
   // CHECK: dist.all_reduce %{{.*}} axis "data" : tensor<f32>
   %n = dist.all_reduce %norm axis "data" : tensor<f32>
+  // CHECK: dist.all_reduce_max %{{.*}} axis "data" : tensor<3xf32>
+  %three = graph.constant dense<[1.0, 0.0, 2.0]> : tensor<3xf32>
+  %m = dist.all_reduce_max %three axis "data" : tensor<3xf32>
   return %a, %sum, %n : tensor<8x6xf32>, tensor<?xf32, #dist.shard<@block0>>, tensor<f32>
 }
 
@@ -58,4 +63,16 @@ func.func @halves(%shard: tensor<?xf32, #dist.shard<@block0>>, %norm: tensor<f32
   // CHECK: dist.all_reduce_done %[[S]] : !dist.pending<tensor<f32>>
   %n = dist.all_reduce_done %s : !dist.pending<tensor<f32>>
   return %y, %n : tensor<?xf32, #dist.shard<@block0>>, tensor<f32>
+}
+
+// What ranks gather as codes: maxima of what each has, and codes of its shard.
+// CHECK-LABEL: func.func @codes
+func.func @codes(%a: tensor<?xbf16, #dist.shard<@block0>>) -> (tensor<?xf8E4M3FN, #dist.full<@block0>>, tensor<2xf32>) {
+  // CHECK: %[[M:.*]] = dist.shard_amax %{{.*}} ranges [0, 0, 16, 0, 16, 48] : tensor<?xbf16, #dist.shard<@block0>> -> tensor<2xf32>
+  %m = dist.shard_amax %a ranges [0, 0, 16, 0, 16, 48] : tensor<?xbf16, #dist.shard<@block0>> -> tensor<2xf32>
+  // CHECK: %[[C:.*]], %{{.*}}:2 = dist.shard_codes %{{.*}} amax %[[M]][0] ranges [0, 16, 16, 48] : tensor<?xbf16, #dist.shard<@block0>>, tensor<2xf32> -> tensor<?xf8E4M3FN, #dist.shard<@block0>>, tensor<2xf32>, tensor<2xf32>
+  %c, %s:2 = dist.shard_codes %a amax %m[0] ranges [0, 16, 16, 48] : tensor<?xbf16, #dist.shard<@block0>>, tensor<2xf32> -> tensor<?xf8E4M3FN, #dist.shard<@block0>>, tensor<2xf32>, tensor<2xf32>
+  // CHECK: dist.all_gather %[[C]] axis "data" : tensor<?xf8E4M3FN, #dist.shard<@block0>> -> tensor<?xf8E4M3FN, #dist.full<@block0>>
+  %f = dist.all_gather %c axis "data" : tensor<?xf8E4M3FN, #dist.shard<@block0>> -> tensor<?xf8E4M3FN, #dist.full<@block0>>
+  return %f, %s#1 : tensor<?xf8E4M3FN, #dist.full<@block0>>, tensor<2xf32>
 }

@@ -555,6 +555,24 @@ func.func @cross_entropy(%x: tensor<6x11xf32>, %t: tensor<6xi32>) {
 
 // -----
 
+// cross_entropy (C3)
+func.func @cross_entropy(%x: tensor<6x11xf32>, %t: tensor<6xi32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{weights are not 1-D of 6 rows: 'tensor<3xf32>'}}
+  %0 = graph.cross_entropy %x, %t weights %w : tensor<3xf32> : tensor<6x11xf32>, tensor<6xi32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// cross_entropy_grad (C1)
+func.func @cross_entropy_grad(%x: tensor<6x11xf32>, %t: tensor<6xi32>, %g: tensor<f32>, %w: tensor<2x3xf32>) {
+  // expected-error @+1 {{weights are not 1-D of 6 rows: 'tensor<2x3xf32>'}}
+  %0 = graph.cross_entropy_grad %x, %t, %g weights %w : tensor<2x3xf32> : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
+  return
+}
+
+// -----
+
 // cross_entropy_grad (C1)
 func.func @cross_entropy_grad(%x: tensor<6x11xf32>, %t: tensor<6xi32>, %g: tensor<6xf32>) {
   // expected-error @+1 {{dloss is not a scalar: 'tensor<6xf32>'}}
@@ -622,6 +640,15 @@ func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>, 
 func.func @linear(%x: tensor<6x4xbf16>, %h: tensor<11x4xbf16>, %t: tensor<6xi32>) {
   // expected-error @+1 {{loss is neither f32 nor f64: 'bf16'}}
   %0 = graph.linear_cross_entropy %x, %h, %t : tensor<6x4xbf16>, tensor<11x4xbf16>, tensor<6xi32> -> tensor<bf16>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C6)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>, %w: tensor<6xbf16>) {
+  // expected-error @+1 {{weights are neither f32 nor f64: 'bf16'}}
+  %0 = graph.linear_cross_entropy %x, %h, %t weights %w : tensor<6xbf16> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
   return
 }
 
@@ -749,7 +776,7 @@ func.func @dequantize(%x: tensor<1140xi8>) {
 
 // quantize_fp8 (C1)
 func.func @quantize_fp8(%x: tensor<32x8xbf16>) {
-  // expected-error @+1 {{reads 'tensor<32x8xbf16>', which is no matrix of sizes that are multiples of 16}}
+  // expected-error @+1 {{reads 'tensor<32x8xbf16>', which is not a matrix of sizes that are multiples of 16}}
   %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x8xbf16> -> tensor<2xf32>, tensor<32x8xf8E5M2>
   return
 }
@@ -787,6 +814,60 @@ func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
 func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
   // expected-error @+1 {{gives codes of two formats: 'tensor<32x16xf8E5M2>', 'tensor<16x32xf8E4M3FN>'}}
   %s, %q:2 = graph.quantize_fp8 %x {by_rows, by_columns} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E4M3FN>
+  return
+}
+
+// -----
+
+// quantize_fp8 (C6)
+func.func @quantize_fp8(%x: tensor<32x16xbf16>, %m: tensor<32x1xf32>) {
+  // expected-error @+1 {{reads absolute maxima 'tensor<32x1xf32>' of 'tensor<32x16xbf16>'}}
+  %s, %q = graph.quantize_fp8 %x amax %m : tensor<32x1xf32> {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// quantize_fp8 (C6)
+func.func @quantize_fp8(%x: tensor<32x16xbf16>, %m: tensor<8xbf16>) {
+  // expected-error @+1 {{reads absolute maxima 'tensor<8xbf16>' of 'tensor<32x16xbf16>'}}
+  %s, %q = graph.quantize_fp8 %x amax %m : tensor<8xbf16> {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// row_amax (C1)
+func.func @row_amax(%x: tensor<2x32x16xbf16>) {
+  // expected-error @+1 {{reads 'tensor<2x32x16xbf16>', which is not a matrix}}
+  %m = graph.row_amax %x : tensor<2x32x16xbf16> -> tensor<64x1xbf16>
+  return
+}
+
+// -----
+
+// row_amax (C2)
+func.func @row_amax(%x: tensor<32x16xbf16>) {
+  // expected-error @+1 {{gives absolute maxima 'tensor<32x1xf32>' of the rows of 'tensor<32x16xbf16>'}}
+  %m = graph.row_amax %x : tensor<32x16xbf16> -> tensor<32x1xf32>
+  return
+}
+
+// -----
+
+// transpose_codes (C1)
+func.func @transpose_codes(%x: tensor<40x16xf8E4M3FN>) {
+  // expected-error @+1 {{reads 'tensor<40x16xf8E4M3FN>', which is not a matrix of sizes that are multiples of 16}}
+  %m = graph.transpose_codes %x : tensor<40x16xf8E4M3FN> -> tensor<16x40xf8E4M3FN>
+  return
+}
+
+// -----
+
+// transpose_codes (C2)
+func.func @transpose_codes(%x: tensor<32x16xf8E4M3FN>) {
+  // expected-error @+1 {{gives 'tensor<32x16xf8E4M3FN>' as the transposed 'tensor<32x16xf8E4M3FN>'}}
+  %m = graph.transpose_codes %x : tensor<32x16xf8E4M3FN> -> tensor<32x16xf8E4M3FN>
   return
 }
 
@@ -837,6 +918,51 @@ func.func @scaled_matmul(%a: tensor<32x16xf8E4M3FN>, %s: tensor<3xf32>) {
 
 // -----
 
+// matmul_add (C1)
+func.func @matmul_add(%a: tensor<4xbf16>, %c: tensor<4x4xbf16>) {
+  // expected-error @+1 {{ranks are not equal and at least 2: lhs 1, rhs 2}}
+  %y = graph.matmul_add %a, %c, %c : tensor<4xbf16>, tensor<4x4xbf16>, tensor<4x4xbf16>
+  return
+}
+
+// -----
+
+// matmul_add (C2)
+func.func @matmul_add(%a: tensor<2x4x4xbf16>, %b: tensor<3x4x4xbf16>) {
+  // expected-error @+1 {{leading dimensions differ: lhs 'tensor<2x4x4xbf16>', rhs 'tensor<3x4x4xbf16>'}}
+  %y = graph.matmul_add %a, %b, %a : tensor<2x4x4xbf16>, tensor<3x4x4xbf16>, tensor<2x4x4xbf16>
+  return
+}
+
+// -----
+
+// matmul_add (C3)
+func.func @matmul_add(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %c: tensor<8x6xbf16>) {
+  // expected-error @+1 {{contraction sizes differ: lhs 4, rhs 6}}
+  %y = graph.matmul_add %a, %b, %c {transpose_b} : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<8x6xbf16>
+  return
+}
+
+// -----
+
+// matmul_add (C4)
+func.func @matmul_add(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %c: tensor<6xbf16>) {
+  // expected-error @+1 {{what is added has another shape than the product: 'tensor<6xbf16>' and 'tensor<8x6xbf16>'}}
+  %y = graph.matmul_add %a, %b, %c : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<6xbf16>
+  return
+}
+
+// -----
+
+// matmul_add (C5)
+func.func @matmul_add(%a: tensor<8x4xf32>, %b: tensor<4x6xf32>, %c: tensor<8x6xf32>) {
+  // expected-error @+1 {{element types are not one of bf16 and f16: 'tensor<8x4xf32>', 'tensor<4x6xf32>', 'tensor<8x6xf32>'}}
+  %y = graph.matmul_add %a, %b, %c : tensor<8x4xf32>, tensor<4x6xf32>, tensor<8x6xf32>
+  return
+}
+
+// -----
+
 // random_bits (C1)
 func.func @random_bits(%w: tensor<8xf32>, %i: tensor<8xi64>) {
   // expected-error @+1 {{result type 'i64' should be 'i32' (C1)}}
@@ -859,5 +985,35 @@ func.func @dropout(%x: tensor<8xf32>) {
 func.func @dropout(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{probability is not between 0 and 1: 1.000000e+00}}
   %0 = graph.dropout %x {module = "a", probability = 1.0} : tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// optimizer_step (C8)
+func.func @rates(%p: tensor<7xf32>, %g: tensor<7xf32>, %m: tensor<7xf32>, %h: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{'graph.optimizer_step' op has not as many ends of runs as factors of the learning rate}}
+  %a, %b = graph.optimizer_step "sgd" %p, %g keeps(%m) by(%h, %s, %go) decayed 4 {graph.rate_ends = array<i64: 3, 7>, graph.rate_factors = array<f64: 2.0>}
+      : (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>) -> (tensor<7xf32>, tensor<7xf32>)
+  return
+}
+
+// -----
+
+// optimizer_step (C8)
+func.func @rates(%p: tensor<7xf32>, %g: tensor<7xf32>, %m: tensor<7xf32>, %h: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{'graph.optimizer_step' op the ends of runs of one learning rate do not ascend}}
+  %a, %b = graph.optimizer_step "sgd" %p, %g keeps(%m) by(%h, %s, %go) decayed 4 {graph.rate_ends = array<i64: 7, 7>, graph.rate_factors = array<f64: 2.0, 1.0>}
+      : (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>) -> (tensor<7xf32>, tensor<7xf32>)
+  return
+}
+
+// -----
+
+// optimizer_step (C8)
+func.func @rates(%p: tensor<7xf32>, %g: tensor<7xf32>, %m: tensor<7xf32>, %h: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{'graph.optimizer_step' op a factor of the learning rate is 0.000000e+00, it should be finite and positive}}
+  %a, %b = graph.optimizer_step "sgd" %p, %g keeps(%m) by(%h, %s, %go) decayed 4 {graph.rate_ends = array<i64: 3, 7>, graph.rate_factors = array<f64: 2.0, 0.0>}
+      : (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>) -> (tensor<7xf32>, tensor<7xf32>)
   return
 }

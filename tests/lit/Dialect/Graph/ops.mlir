@@ -157,6 +157,20 @@ func.func @ends(%table: tensor<11x4xf32>, %tokens: tensor<2x3xi32>, %targets: te
   return %1, %3, %4, %7 : tensor<11x4xf32>, tensor<6x11xf32>, tensor<f32>, tensor<11x4xf32>
 }
 
+// CHECK-LABEL: func @weighted_losses
+func.func @weighted_losses(%x: tensor<6x11xf32>, %hidden: tensor<6x4xf32>, %table: tensor<11x4xf32>, %targets: tensor<6xi32>, %scale: tensor<f32>, %w: tensor<6xf32>)
+    -> (tensor<f32>, tensor<6x11xf32>, tensor<2xf32>, tensor<6x4xf32>) {
+  // CHECK: graph.cross_entropy %{{.*}}, %{{.*}} weights %{{.*}} : tensor<6xf32> : tensor<6x11xf32>, tensor<6xi32> -> tensor<f32>
+  %0 = graph.cross_entropy %x, %targets weights %w : tensor<6xf32> : tensor<6x11xf32>, tensor<6xi32> -> tensor<f32>
+  // CHECK: graph.cross_entropy_grad %{{.*}}, %{{.*}}, %{{.*}} weights %{{.*}} : tensor<6xf32> : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
+  %1 = graph.cross_entropy_grad %x, %targets, %0 weights %w : tensor<6xf32> : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
+  // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} weights %{{.*}} : tensor<6xf32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<2xf32>
+  %2 = graph.linear_cross_entropy %hidden, %table, %targets weights %w : tensor<6xf32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<2xf32>
+  // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} scale %{{.*}} : tensor<f32> weights %{{.*}} : tensor<6xf32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>
+  %3, %4, %5 = graph.linear_cross_entropy %hidden, %table, %targets scale %scale : tensor<f32> weights %w : tensor<6xf32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>
+  return %0, %1, %2, %4 : tensor<f32>, tensor<6x11xf32>, tensor<2xf32>, tensor<6x4xf32>
+}
+
 // The length of a flat bucket may be unknown.
 // CHECK-LABEL: func @update
 func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %hyper: tensor<16xf32>, %scale: tensor<f32>,
@@ -210,11 +224,22 @@ func.func @quantized(%w: tensor<1140xi8>) -> tensor<4x8xbf16> {
 func.func @fp8(%x: tensor<32x16xbf16>, %w: tensor<48x16xbf16>) -> tensor<32x48xf32> {
   // CHECK: %{{.*}}, %{{.*}}:2 = graph.quantize_fp8 %{{.*}} {by_columns, by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
   %s, %q:2 = graph.quantize_fp8 %x {by_columns, by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
-  // CHECK: graph.quantize_fp8 %{{.*}} {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
-  %t, %p = graph.quantize_fp8 %w {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+  // CHECK: graph.row_amax %{{.*}} : tensor<48x16xbf16> -> tensor<48x1xbf16>
+  %m = graph.row_amax %w : tensor<48x16xbf16> -> tensor<48x1xbf16>
+  // CHECK: graph.quantize_fp8 %{{.*}} amax %{{.*}} : tensor<48x1xbf16> {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+  %t, %p = graph.quantize_fp8 %w amax %m : tensor<48x1xbf16> {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+  // CHECK: graph.transpose_codes %{{.*}} : tensor<48x16xf8E4M3FN> -> tensor<16x48xf8E4M3FN>
+  %pt = graph.transpose_codes %p : tensor<48x16xf8E4M3FN> -> tensor<16x48xf8E4M3FN>
   // CHECK: graph.scaled_matmul %{{.*}}, %{{.*}} scales %{{.*}}, %{{.*}} : tensor<32x16xf8E5M2>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xf32>
   %y = graph.scaled_matmul %q#0, %p scales %s, %t : tensor<32x16xf8E5M2>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xf32>
   return %y : tensor<32x48xf32>
+}
+
+// CHECK-LABEL: func @matmul_add
+func.func @matmul_add(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %r: tensor<8x6xbf16>) -> tensor<8x6xbf16> {
+  // CHECK: graph.matmul_add %{{.*}}, %{{.*}}, %{{.*}} {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+  %y = graph.matmul_add %x, %w, %r {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+  return %y : tensor<8x6xbf16>
 }
 
 // CHECK-LABEL: func @fusion

@@ -207,3 +207,46 @@ func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
   return %s : tensor<4x6xf32>
 }
 }
+
+// -----
+// A stack of experts that is one parameter, (experts, inputs, outputs): PEFT's A has a column for each input, B a row for each output.
+module attributes {graph.adapters = [{kind = "stack", parameter = "e.down_proj", module = "e", name = "base_model.model.e", rank = 2 : i64, scale = 0.5 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<6x8xf32> {graph.name = "base_model.model.e.lora_A.weight"
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<5x6xf32> {graph.name = "base_model.model.e.lora_B.weight"
+// CHECK: %[[B3:.*]] = graph.reshape %[[B]] : tensor<5x6xf32> -> tensor<5x2x3xf32>
+// CHECK: graph.transpose %[[B3]], [2, 0, 1]
+// CHECK: %[[A2:.*]] = graph.slice %[[A]], [4, 0] : tensor<6x8xf32> -> tensor<2x8xf32>
+// CHECK: %[[B2:.*]] = graph.slice %{{.*}}, [10, 0] : tensor<15x2xf32> -> tensor<5x2xf32>
+// CHECK: %[[Y:.*]] = graph.matmul %[[X]], %{{.*}} : tensor<4x8xf32>, tensor<8x5xf32> -> tensor<4x5xf32>
+// CHECK: graph.matmul %[[X]], %[[A2]] {transpose_b}
+// CHECK: graph.matmul %{{.*}}, %[[B2]] {transpose_b}
+// CHECK: graph.add %[[Y]]
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<3x8x5xf32> {graph.role = #graph.role<parameter>, graph.name = "e.down_proj"}) -> tensor<4x5xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %s = graph.slice %w, [2, 0, 0] : tensor<3x8x5xf32> -> tensor<1x8x5xf32>
+  %m = graph.reshape %s : tensor<1x8x5xf32> -> tensor<8x5xf32>
+  %y = graph.matmul %x, %m : tensor<4x8xf32>, tensor<8x5xf32> -> tensor<4x5xf32>
+  return %y : tensor<4x5xf32>
+}
+}
+
+// -----
+// Swapped: A has a column for each output, and B a row for each input.
+module attributes {graph.adapters = [{kind = "stack", parameter = "e.down_proj", module = "e", name = "base_model.model.e", rank = 2 : i64, scale = 1.0 : f64, swapped}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<6x5xf32> {graph.name = "base_model.model.e.lora_A.weight"
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<8x6xf32> {graph.name = "base_model.model.e.lora_B.weight"
+// CHECK: %[[A2:.*]] = graph.slice %[[A]], [4, 0] : tensor<6x5xf32> -> tensor<2x5xf32>
+// CHECK: %[[B2:.*]] = graph.slice %{{.*}}, [16, 0] : tensor<24x2xf32> -> tensor<8x2xf32>
+// CHECK: graph.transpose %[[B2]], [1, 0] : tensor<8x2xf32> -> tensor<2x8xf32>
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<3x8x5xf32> {graph.role = #graph.role<parameter>, graph.name = "e.down_proj"}) -> tensor<4x5xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %s = graph.slice %w, [2, 0, 0] : tensor<3x8x5xf32> -> tensor<1x8x5xf32>
+  %m = graph.reshape %s : tensor<1x8x5xf32> -> tensor<8x5xf32>
+  %y = graph.matmul %x, %m : tensor<4x8xf32>, tensor<8x5xf32> -> tensor<4x5xf32>
+  return %y : tensor<4x5xf32>
+}
+}

@@ -1,5 +1,5 @@
 // The update of a bucket whose states lie below: three pieces take turns in two windows. What was computed leaves while the next is computed, and the window is
-// filled again behind that. What is not of the bucket stays whole.
+// filled again after that. What is not of the bucket stays whole.
 // RUN: ztc-opt %s --ztc-stream-update=piece-elements=262144 | FileCheck %s
 
 plan.slot @b.parameter parameters full 600000 x f32 {element_bytes = 4 : i64, persistent}
@@ -41,7 +41,7 @@ plan.bucket @b {decayed = 0 : i64, elements = 600000 : i64, gradient_slot = @b.g
 // CHECK-NEXT:   plan.wait "b piece 2 wait"
 // CHECK:        plan.move "b piece 2 out"
 // CHECK-NEXT:   plan.record "update moves end" [] {event = [[last:[0-9]+]] {{.*}}stream = 2
-// CHECK-NEXT:   plan.wait "update moves done" [{{.*}}@window0.exp_avg,{{.*}}@window1.exp_avg_sq{{.*}}] {event = [[last]]
+// CHECK-NEXT:   plan.wait "update moves done" [{{.*}}@window1.exp_avg,{{.*}}@window1.exp_avg_sq,{{.*}}@window0.exp_avg,{{.*}}@window0.exp_avg_sq{{.*}}] {event = [[last]]
 plan.program @update {
   plan.fill "norm" [#plan.operand<write @norm, 0, 4>] {value = 0 : i64}
   plan.record "elsewhere" [] {event = 6 : i64}

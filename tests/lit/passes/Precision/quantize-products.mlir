@@ -1,8 +1,8 @@
-// RUN: ztc-opt %s --ztc-quantize-products --ztc-verify-precision | FileCheck %s
-// RUN: ztc-opt %s --ztc-quantize-products=gradients=e4m3 --ztc-verify-precision | FileCheck %s --check-prefix=SAME
-// RUN: ztc-opt %s --ztc-quantize-products=keep=down --ztc-verify-precision | FileCheck %s --check-prefix=KEPT
+// RUN: ztc-opt %s --ztc-choose-fp8-products --ztc-quantize-products --ztc-verify-precision | FileCheck %s
+// RUN: ztc-opt %s --ztc-choose-fp8-products=gradients=e4m3 --ztc-quantize-products --ztc-verify-precision | FileCheck %s --check-prefix=SAME
+// RUN: ztc-opt %s --ztc-choose-fp8-products=keep=down --ztc-quantize-products --ztc-verify-precision | FileCheck %s --check-prefix=KEPT
 
-// A linear layer of a block and its gradients read codes. Of what backward reads too one op gives both orders; a weight is quantised in front of each product;
+// A linear layer of a block and its gradients read codes. Of what backward reads too one op gives both orders; a weight is quantised in front of each product, with the maxima of its rows found once;
 // a cotangent that is a product is quantised like any other. The head, and a product of another size, stay bf16.
 // CHECK-LABEL: func.func @microstep(
 // CHECK-SAME:    %[[UP:[^:]*]]: tensor<48x16xbf16> {graph.frozen, graph.layer = 0 : i64, graph.name = "up"
@@ -10,15 +10,18 @@
 // CHECK-SAME:    %[[SMALL:[^:]*]]: tensor<8x16xbf16>
 // CHECK:         %[[X:.*]] = graph.embedding
 // CHECK:         %[[SX:.*]], %[[QX:.*]] = graph.quantize_fp8 %[[X]] {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
-// CHECK:         %[[SU:.*]], %[[QU:.*]] = graph.quantize_fp8 %[[UP]] {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+// CHECK:         %[[MU:.*]] = graph.row_amax %[[UP]] : tensor<48x16xbf16> -> tensor<48x1xbf16>
+// CHECK:         %[[SU:.*]], %[[QU:.*]] = graph.quantize_fp8 %[[UP]] amax %[[MU]] : tensor<48x1xbf16> {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
 // CHECK:         %[[H:.*]] = graph.scaled_matmul %[[QX]], %[[QU]] scales %[[SX]], %[[SU]] : tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xbf16>
 // CHECK:         %[[SA:.*]], %[[QA:.*]]:2 = graph.quantize_fp8 %{{.*}} {by_columns, by_rows} : tensor<32x48xbf16> -> tensor<2xf32>, tensor<32x48xf8E4M3FN>, tensor<48x32xf8E4M3FN>
-// CHECK:         graph.quantize_fp8 %[[DOWN]] {by_rows, weight}
+// CHECK:         %[[MD:.*]] = graph.row_amax %[[DOWN]]
+// CHECK:         graph.quantize_fp8 %[[DOWN]] amax %[[MD]] : tensor<16x1xbf16> {by_rows, weight}
 // CHECK:         graph.scaled_matmul %[[QA]]#0
 // CHECK:         graph.matmul %{{.*}}, %[[SMALL]] {transpose_b}
 // CHECK:         graph.linear_cross_entropy
+// CHECK-NOT:     graph.row_amax
 // CHECK:         %[[SD:.*]], %[[QD:.*]]:2 = graph.quantize_fp8 %{{.*}} {by_columns, by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
-// CHECK:         %[[ST:.*]], %[[QT:.*]] = graph.quantize_fp8 %[[DOWN]] {by_columns, weight} : tensor<16x48xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+// CHECK:         %[[ST:.*]], %[[QT:.*]] = graph.quantize_fp8 %[[DOWN]] amax %[[MD]] : tensor<16x1xbf16> {by_columns, weight} : tensor<16x48xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
 // CHECK:         %[[DA:.*]] = graph.scaled_matmul %[[QD]]#0, %[[QT]] scales %[[SD]], %[[ST]] : tensor<32x16xf8E5M2>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xbf16>
 // CHECK:         graph.quantize_fp8 %[[DA]] {by_rows} : tensor<32x48xbf16> -> tensor<2xf32>, tensor<32x48xf8E5M2>
 // CHECK:         %[[DW:.*]] = graph.scaled_matmul %[[QD]]#1, %[[QA]]#1 scales %[[SD]], %[[SA]] : tensor<16x32xf8E5M2>, tensor<48x32xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<16x48xf32>

@@ -4,7 +4,7 @@ dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, layer = 0 : i64, t
 dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.mesh @mesh ["data"]
 
-// The update of block 1 stands behind the product that reads its matrix, before block 0's gradient is computed.
+// The update of block 1 stands after the product that reads its matrix, before block 0's gradient is computed.
 // CHECK-LABEL: func.func @microstep
 // CHECK:         %[[DY:.*]] = graph.matmul %{{.*}}, %{{.*}} {transpose_b} : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
 // CHECK:         dist.reduce_scatter_done {{.*}}@block1

@@ -1,10 +1,10 @@
-// RUN: not ztc-opt %s --ztc-quantize-products=gradients=e8m0 2>&1 | FileCheck %s --check-prefix=FORMAT
-// RUN: not ztc-opt %s --ztc-quantize-products 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: sed 's/"fp8"/"bf16"/' %s | not ztc-opt --ztc-quantize-products 2>&1 | FileCheck %s --check-prefix=BF16
-// RUN: sed 's/graph.frozen/graph.frozen, graph.quantized = #graph.weight_format<nf4>/' %s | not ztc-opt --ztc-quantize-products 2>&1 | FileCheck %s --check-prefix=BITS
+// RUN: not ztc-opt %s --ztc-choose-fp8-products=gradients=e8m0 2>&1 | FileCheck %s --check-prefix=FORMAT
+// RUN: not ztc-opt %s --ztc-choose-fp8-products 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: sed 's/"fp8"/"bf16"/' %s | not ztc-opt --ztc-choose-fp8-products 2>&1 | FileCheck %s --check-prefix=BF16
+// RUN: sed 's/graph.frozen/graph.frozen, graph.quantized = #graph.weight_format<nf4>/' %s | not ztc-opt --ztc-choose-fp8-products 2>&1 | FileCheck %s --check-prefix=BITS
 
 // FORMAT: for the --gradients option: Cannot find option named 'e8m0'!
-// NONE:   error: no product of a transformer block can be in fp8: their sizes (and batch times sequence) are no multiples of 16, or the policy excepts all; compile with --precision=bf16
+// NONE:   error: no product of a transformer block can be in fp8: their sizes (and batch times sequence) are not multiples of 16, or the policy excepts all; compile with --precision=bf16
 // BF16:   error: products are quantised in precision fp8 alone
 // BITS:   error: weights in fewer bits, as 'w' is, are multiplied in 16 bits: compile with --precision=bf16
 module attributes {graph.precision = "fp8"} {

@@ -1,0 +1,29 @@
+#include "compiler/Analysis/MostThatFit.h"
+
+namespace ztc {
+
+StatusOr<size_t> mostThatFit(const plan::Plan &plan, size_t count, llvm::ArrayRef<PlanShape> shapes,
+                             uint64_t budgetBytes, llvm::function_ref<void(plan::Plan &, size_t)> keep) {
+  plan::Plan bare = plan;
+  bare.clear_images();
+  bare.clear_kernels();
+  const auto fits = [&](size_t kept) -> StatusOr<bool> {
+    plan::Plan tried = bare;
+    keep(tried, kept);
+    for (const PlanShape &shape : shapes) {
+      ZTC_ASSIGN_OR_RETURN(const MemoryPlan memory, planMemory(tried, shape));
+      if (memory.arenaBytes > budgetBytes)
+        return false;
+    }
+    return true;
+  };
+  size_t below = 0, above = count + 1; // so many fit, so many do not
+  while (above - below > 1) {
+    const size_t middle = above == count + 1 && below == 0 ? count : (below + above) / 2;
+    ZTC_ASSIGN_OR_RETURN(const bool fit, fits(middle));
+    (fit ? below : above) = middle;
+  }
+  return below;
+}
+
+} // namespace ztc

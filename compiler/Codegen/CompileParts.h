@@ -1,0 +1,25 @@
+// A module of kernels, kernel by kernel.
+#pragma once
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <string>
+#include <vector>
+
+namespace llvm {
+class Module;
+} // namespace llvm
+
+namespace ztc::codegen {
+
+class KernelCache;
+
+/// The objects of the functions of `module` with external linkage, in its order. Each stands alone in a module in a
+/// context of its own, with what only this module sees and it refers to, and `compile` makes an object of that, on as
+/// many threads as there are processors. What `cache` holds of the same function for the same `target` is taken from
+/// there; what is made is kept there. `module` stays as it is. Fails with the first function's error.
+llvm::Expected<std::vector<std::string>>
+compileParts(const llvm::Module &module, llvm::StringRef target, const KernelCache &cache,
+             llvm::function_ref<llvm::Expected<std::string>(llvm::Module &)> compile);
+
+} // namespace ztc::codegen

@@ -1,0 +1,57 @@
+// The product with a sum: constraints, policy, workspace and cost.
+#include "compiler/Dialect/Graph/MatmulAdd.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+#include "runtime/Format/ScratchSizes.h"
+
+using namespace mlir;
+using namespace ztc::graph;
+using enum ztc::Storage;
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/Graph/GraphMatmulAdd.cpp.inc"
+
+/// The size that is summed over, as `a` has it.
+static int64_t summedSize(MatmulAddOp op) {
+  auto a = cast<RankedTensorType>(op.getA().getType());
+  return a.getDimSize(a.getRank() - (op.getTransposeA() ? 2 : 1));
+}
+
+LogicalResult MatmulAddOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType()),
+       c = cast<RankedTensorType>(getC().getType());
+  const int64_t rank = a.getRank();
+  // (C1)
+  if (rank < 2 || b.getRank() != rank)
+    return emitOpError("ranks are not equal and at least 2: lhs ") << rank << ", rhs " << b.getRank();
+  // (C2)
+  if (a.getShape().drop_back(2) != b.getShape().drop_back(2))
+    return emitOpError("leading dimensions differ: lhs ") << a << ", rhs " << b;
+  // (C3)
+  const int64_t right = b.getDimSize(rank - (getTransposeB() ? 1 : 2));
+  if (summedSize(*this) != right)
+    return emitOpError("contraction sizes differ: lhs ") << summedSize(*this) << ", rhs " << right;
+  // (C4)
+  auto expected = cast<RankedTensorType>(matmulType(a, b, getTransposeA(), getTransposeB()));
+  if (expected.getShape() != c.getShape())
+    return emitOpError("what is added has another shape than the product: ") << c << " and " << expected;
+  // (C5)
+  if (a.getElementType() != b.getElementType() || a.getElementType() != c.getElementType() || !isNarrow(a))
+    return emitOpError("element types are not one of bf16 and f16: ") << a << ", " << b << ", " << c;
+  return success();
+}
+
+ztc::PrecisionRule MatmulAddOp::getPrecisionRule() {
+  return {{Narrow, Narrow, Narrow}, {Narrow}};
+}
+
+ztc::Workspace MatmulAddOp::getWorkspace(const ztc::WorkspaceLimits &) {
+  auto y = cast<RankedTensorType>(getY().getType());
+  const unsigned rank = y.getRank();
+  const uint64_t bytes = ztc::matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), summedSize(*this));
+  return {{{"panels", /*isPerThread=*/true, bytes, ztc::kGpuProductWorkspaceBytes}}};
+}
+
+int64_t MatmulAddOp::getFlops() {
+  return elementCount(getY()) * (2 * summedSize(*this) + 1);
+}

@@ -1,0 +1,20 @@
+#include "compiler/Driver/CommandText.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using llvm::StringRef;
+
+namespace ztc::driver {
+
+std::string shellWord(const std::string &text) {
+  const bool isPlain =
+      llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || StringRef("/._-=,+:%").contains(c); });
+  return isPlain && !text.empty() ? text : "'" + text + "'";
+}
+
+std::string decimal(double value) {
+  return StringRef(llvm::formatv("{0:F4}", value).str()).rtrim('0').rtrim('.').str();
+}
+
+} // namespace ztc::driver

@@ -1,0 +1,203 @@
+#include "compiler/Driver/StageSearch.h"
+#include "compiler/Driver/Session.h"
+#include "compiler/Report/Report.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace ztc::driver {
+namespace {
+
+/// The largest micro-batch that is tried.
+constexpr uint64_t kLargestMicroBatch = 64;
+/// A larger micro-batch must be so much faster to be worth its memory.
+constexpr double kWorthIt = 1.02;
+
+using report::TrainingChoice;
+
+class StageSearch {
+public:
+  StageSearch(const PlanScope &scope, const StagePart &part)
+      : scope(scope), part(part), worlds(part.worlds.begin(), part.worlds.end()) {}
+
+  LogicalResult run() {
+    for (uint64_t batch : batches()) {
+      std::erase_if(worlds, [&](unsigned world) { return scope.globalBatch % (world * batch) != 0; });
+      std::vector<unsigned> now(worlds.begin(), worlds.end());
+      // A step of such a plan is one micro-step: the micro-batch is each rank's part of the global batch.
+      if (part.method->updatesInBackward)
+        std::erase_if(now, [&](unsigned world) { return world * batch != scope.globalBatch; });
+      if (!now.empty() && failed(measureBatch(batch, now)))
+        return failure();
+    }
+    return success();
+  }
+
+  StageRows found() const {
+    StageRows rows;
+    for (const auto &[world, choice] : best)
+      rows.rows.push_back(choice);
+    for (const auto &[world, choice] : smallest)
+      rows.smallest.push_back(choice);
+    return rows;
+  }
+
+private:
+  std::set<uint64_t> batches() const {
+    if (scope.options.batch)
+      return {scope.options.batch};
+    std::set<uint64_t> all;
+    for (uint64_t batch = 1; batch <= kLargestMicroBatch && !part.method->updatesInBackward; batch *= 2)
+      all.insert(batch);
+    for (unsigned world : part.worlds)
+      if (part.method->updatesInBackward && scope.globalBatch / world <= kLargestMicroBatch)
+        all.insert(scope.globalBatch / world);
+    return all;
+  }
+
+  PlanShape shapeOn(const CompileOptions &used, unsigned world) const {
+    PlanShape shape = shapeOf(used, world, used.targets);
+    shape.accumulate = uint32_t(scope.globalBatch / (world * used.batch));
+    return shape;
+  }
+
+  /// With this micro-batch on these ranks; leaves in `worlds` those where a larger one may be worth trying.
+  LogicalResult measureBatch(uint64_t batch, ArrayRef<unsigned> now) {
+    CompileOptions used = scope.optionsOf(*part.method, batch);
+    used.zero = part.stage;
+    Session session(used);
+    if (!session.isValid() || failed(session.run(Phase::Shard)))
+      return failure();
+    if (auto attribute = session.module()->getAttrOfType<IntegerAttr>("graph.seq"))
+      sequence = uint64_t(attribute.getInt());
+    if (!part.below) {
+      StepProbe probe = session.probe();
+      for (unsigned world : now)
+        if (failed(measure(session, probe, world)))
+          return failure();
+      return success();
+    }
+    // What lies below is decided for one number of ranks.
+    const Session::Snapshot sharded = session.snapshot();
+    for (unsigned world : now) {
+      used.gpus = {world};
+      used.gpusGiven = true;
+      used.accumulate = unsigned(scope.globalBatch / (world * batch));
+      used.hostMemory = scope.options.hostMemory || !scope.gpu ? scope.options.hostMemory : kAnyHostMemory;
+      used.disk = scope.options.disk;
+      used.diskMemory = scope.options.diskMemory;
+      session.restore(sharded, used);
+      if (failed(session.chooseOffload()))
+        return failure();
+      StepProbe probe = session.probe();
+      if (failed(measure(session, probe, world)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult measure(Session &session, StepProbe &probe, unsigned world) {
+    const CompileOptions &used = session.options();
+    const PlanShape shape = shapeOn(used, world);
+    const MachineRates rates = ratesOf(shape);
+    const auto known = best.find(world);
+    if (known != best.end()) {
+      // Computing again takes time: where nothing computed again is not worth it, no choice is, and none is searched.
+      FailureOr<StepMeasure> kept = probe.measure(RecomputeChoice(), shape, rates);
+      if (failed(kept))
+        return failure();
+      const double tokens = double(world) * shape.accumulate * double(used.batch * sequence);
+      if (tokens / kept->seconds <= kWorthIt * known->second.tokensPerSecond()) {
+        worlds.erase(world);
+        return success();
+      }
+    }
+    FailureOr<RecomputeDecision> decision = session.decide(probe, shape);
+    if (failed(decision))
+      return failure();
+    FailureOr<StepMeasure> step = session.measure(probe, decision->choice, shape, rates);
+    if (failed(step))
+      return failure();
+    add(session, *decision, *step, world, shape.accumulate);
+    return success();
+  }
+
+  void add(Session &session, const RecomputeDecision &decision, const StepMeasure &step, unsigned world,
+           unsigned accumulate) {
+    TrainingChoice choice;
+    choice.method = part.method->name;
+    choice.changes = part.method->changes();
+    choice.world = world;
+    choice.stage = part.stage;
+    choice.batch = session.options().batch;
+    choice.accumulate = accumulate;
+    choice.sequence = sequence;
+    choice.recomputed = report::decisionText(decision);
+    choice.peakBytes = step.peakBytes;
+    choice.hostBytes = step.hostBytes;
+    choice.diskBytes = step.diskBytes;
+    choice.neededBytes = step.peakBytes + scope.reserveBytes;
+    choice.availableBytes = scope.availableBytes;
+    choice.seconds = step.seconds;
+    scope.addCommands(choice, session.options());
+    const auto least = smallest.try_emplace(world, choice).first;
+    if (choice.neededBytes < least->second.neededBytes)
+      least->second = choice;
+    const auto known = best.find(world);
+    const bool isWorthIt = known == best.end() || choice.tokensPerSecond() > kWorthIt * known->second.tokensPerSecond();
+    if (choice.fits() && isWorthIt)
+      best[world] = choice;
+    else
+      worlds.erase(world);
+  }
+
+  const PlanScope &scope;
+  const StagePart &part;
+  std::set<unsigned> worlds; ///< where a larger micro-batch may be worth trying
+  uint64_t sequence = 0;
+  std::map<unsigned, TrainingChoice> best, smallest; ///< by the number of ranks
+};
+
+} // namespace
+
+LogicalResult searchStage(const PlanScope &scope, const StagePart &part, StageRows &found) {
+  StageSearch search(scope, part);
+  if (failed(search.run()))
+    return failure();
+  found = search.found();
+  return success();
+}
+
+llvm::json::Value toJson(const StageRows &found) {
+  llvm::json::Array rows, smallest;
+  for (const TrainingChoice &choice : found.rows)
+    rows.push_back(report::toJson(choice));
+  for (const TrainingChoice &choice : found.smallest)
+    smallest.push_back(report::toJson(choice));
+  return llvm::json::Object{{"rows", std::move(rows)}, {"smallest", std::move(smallest)}};
+}
+
+LogicalResult fromJson(StringRef text, StageRows &found) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value)
+    return llvm::consumeError(value.takeError()), failure();
+  const llvm::json::Object *object = value->getAsObject();
+  if (!object)
+    return failure();
+  for (auto [name, list] : {std::pair("rows", &found.rows), std::pair("smallest", &found.smallest)}) {
+    const llvm::json::Array *array = object->getArray(name);
+    if (!array)
+      return failure();
+    for (const llvm::json::Value &each : *array) {
+      std::optional<TrainingChoice> choice = report::choiceFromJson(each);
+      if (!choice)
+        return failure();
+      list->push_back(std::move(*choice));
+    }
+  }
+  return success();
+}
+
+} // namespace ztc::driver

@@ -1,0 +1,35 @@
+// The rows of one method at one ZeRO stage.
+#pragma once
+#include "compiler/Driver/PlanMethods.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/Support/JSON.h"
+
+namespace ztc::driver {
+
+/// The host's memory where no option limits it, in bytes: more than any machine has.
+constexpr uint64_t kAnyHostMemory = uint64_t(1) << 60;
+
+/// What is searched together: compilations at one stage serve every number of ranks.
+struct StagePart {
+  const PlanMethod *method;
+  unsigned stage;
+  std::vector<unsigned> worlds;
+  bool below = false; ///< what need not lie on the device may lie in the host's memory and on a disk
+};
+
+/// What was found, at most one of each for each number of ranks.
+struct StageRows {
+  std::vector<report::TrainingChoice> rows; ///< the smallest micro-batch that is nearly the fastest of those that fit
+  std::vector<report::TrainingChoice> smallest; ///< with the least memory, whether it fits or not
+};
+
+/// Tries micro-batches 1, 2, 4 ... as long as a larger one is worth its memory. Fails after a message where the model
+/// does not compile.
+llvm::LogicalResult searchStage(const PlanScope &scope, const StagePart &part, StageRows &found);
+
+/// As one process tells it to another.
+llvm::json::Value toJson(const StageRows &rows);
+/// Fails where `text` is not what toJson gives.
+llvm::LogicalResult fromJson(llvm::StringRef text, StageRows &rows);
+
+} // namespace ztc::driver

@@ -1,0 +1,428 @@
+#include "compiler/Conversion/StepRoles.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Offload/Events.h"
+#include "passes/Offload/Passes.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+
+#define DEBUG_TYPE "ztc-stage-slots"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_STAGESLOTS
+#include "passes/Offload/Passes.h.inc"
+
+namespace {
+using plan_ir::Access;
+using plan_ir::SlotClass;
+using plan_ir::Space;
+
+/// Steps of one program that follow one another closely, between which a slot stays on the device. With a collective
+/// go the steps that begin it, and the wait of the computation for its end.
+struct Region {
+  plan_ir::SlotOp slot; ///< what they work on: it, or its copy of this region
+  SmallVector<Operation *> steps;
+  bool isRead = false, isWritten = false;
+  bool isReduced = false; ///< a collective is among them
+
+  /// What it begins with.
+  Operation *first() const {
+    auto collective = dyn_cast<plan_ir::CollectiveOp>(steps.front());
+    return collective ? startOfCollective(collective) : steps.front();
+  }
+};
+
+/// A slot that will lie below, and the steps that use it.
+struct StagedSlot {
+  plan_ir::SlotOp slot, below;
+  std::string label;
+  Space space = Space::Host;
+  bool accumulates = false; ///< what a micro-step leaves the next one adds to
+  bool isCompleted = false; ///< another slot takes what is in it at the end of the last micro-step
+  bool isLastOnly = false;  ///< it is written in the last micro-step alone
+  SmallVector<Region> regions;
+};
+
+/// The steps that compute, of one program, by place.
+class StepOrder {
+public:
+  explicit StepOrder(plan_ir::ProgramOp program) {
+    for (Operation &op : program.getBody().front())
+      if (auto step = dyn_cast<plan_ir::StepOpInterface>(op);
+          step && step.getStepStream() == 0 && !isa<plan_ir::RecordOp, plan_ir::WaitOp>(op)) {
+        places[&op] = unsigned(steps.size());
+        steps.push_back(&op);
+        layers.push_back(step.getStepLayer());
+      }
+  }
+  unsigned size() const { return unsigned(steps.size()); }
+  Operation *at(unsigned place) const { return steps[place]; }
+  bool contains(Operation *op) const { return places.contains(op); }
+  unsigned placeOf(Operation *op) const { return places.lookup(op); }
+  /// Of this step, or of the first one after it; size() where there is none.
+  unsigned placeFrom(Operation *op) const {
+    while (op && !contains(op))
+      op = op->getNextNode();
+    return op ? placeOf(op) : size();
+  }
+  /// Of this step, or of the last one before it.
+  unsigned placeUntil(Operation *op) const {
+    while (op && !contains(op))
+      op = op->getPrevNode();
+    return op ? placeOf(op) : 0;
+  }
+
+  /// The first step of the block that is computed right before the one of step `place`, but none before `least`.
+  unsigned oneBlockBefore(unsigned place, unsigned least) const {
+    unsigned other = place;
+    while (other > least && isSameBlock(other - 1, place))
+      --other;
+    if (other <= least)
+      return std::min(place, std::max(other, least));
+    const unsigned before = other - 1;
+    while (other > least && isSameBlock(other - 1, before))
+      --other;
+    return other;
+  }
+  /// The step after the block that is computed right after the one of step `place`; size() where there is none.
+  unsigned oneBlockAfter(unsigned place) const {
+    unsigned other = place + 1;
+    while (other < size() && isSameBlock(other, place))
+      ++other;
+    const unsigned next = other;
+    while (other < size() && isSameBlock(other, next))
+      ++other;
+    return other;
+  }
+
+private:
+  bool isSameBlock(unsigned a, unsigned b) const { return layers[a] == layers[b]; }
+  SmallVector<Operation *> steps;
+  SmallVector<int64_t> layers; ///< of each step
+  llvm::DenseMap<Operation *, unsigned> places;
+};
+
+class SlotStager {
+public:
+  SlotStager(ModuleOp module, const OffloadChoice &choice)
+      : module(module), choice(choice), builder(module.getContext()), writer(module, builder) {
+    for (auto program : module.getOps<plan_ir::ProgramOp>()) {
+      if (program.getSymName() == "microstep")
+        microstep = program;
+      for (Operation &op : program.getBody().front())
+        if (auto step = dyn_cast<plan_ir::StepOpInterface>(op))
+          for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
+            if (auto &of = uses[operand.getSlot().getAttr()]; of.empty() || of.back() != &op)
+              of.push_back(&op);
+    }
+    for (auto slot : module.getOps<plan_ir::SlotOp>())
+      for (FlatSymbolRefAttr shared : {slot.getSameAsAtOneRankAttr(), slot.getSameAsIfAccumulatingAttr()})
+        if (shared)
+          sharers[shared.getAttr()].push_back(slot);
+  }
+
+  void run() {
+    if (!microstep)
+      return;
+    order = &orderOf(microstep);
+    chooseGradients();
+    chooseActivations();
+    for (StagedSlot &staged : chosen)
+      place(staged);
+    // Moves are in one order: what is needed first comes first.
+    struct Turn {
+      bool isUpdate;
+      unsigned place;
+      StagedSlot *staged;
+      size_t index;
+    };
+    SmallVector<Turn> turns;
+    for (StagedSlot &staged : chosen)
+      for (auto [index, region] : llvm::enumerate(staged.regions)) {
+        Operation *first = region.steps.front();
+        const bool isUpdate = first->getParentOp() != microstep;
+        const StepOrder &steps = orderOf(cast<plan_ir::ProgramOp>(first->getParentOp()));
+        turns.push_back({isUpdate, steps.placeFrom(first), &staged, index});
+      }
+    llvm::stable_sort(turns, [](const Turn &a, const Turn &b) {
+      return std::tie(a.isUpdate, a.place) < std::tie(b.isUpdate, b.place);
+    });
+    for (const Turn &turn : turns)
+      moveRegion(*turn.staged, turn.index);
+  }
+
+private:
+  /// Of a program before moves are put into it.
+  const StepOrder &orderOf(plan_ir::ProgramOp program) {
+    std::unique_ptr<StepOrder> &known = orders[program];
+    if (!known)
+      known = std::make_unique<StepOrder>(program);
+    return *known;
+  }
+
+  // --- what lies below ---
+
+  void chooseGradients() {
+    unsigned index = 0;
+    for (auto bucket : module.getOps<plan_ir::BucketOp>()) {
+      FlatSymbolRefAttr name = bucket.getGradientSlotAttr();
+      if (!bucket.getTrainable() || !name)
+        continue;
+      const Space space = spaceOf(choice.gradients, index++);
+      auto slot = module.lookupSymbol<plan_ir::SlotOp>(name.getAttr());
+      if (space == Space::Device || !slot)
+        continue;
+      auto sum = slot;
+      if (FlatSymbolRefAttr shared = slot.getSameAsIfAccumulatingAttr())
+        sum = module.lookupSymbol<plan_ir::SlotOp>(shared.getAttr());
+      SmallVector<StagedSlot> both(sum != slot ? 2 : 1);
+      both[0].slot = sum;
+      both[0].accumulates = true;
+      both[0].isCompleted = sum != slot;
+      both.back().slot = slot;
+      both.back().isLastOnly = sum != slot;
+      for (StagedSlot &staged : both) {
+        staged.label = staged.slot.getSymName().str();
+        staged.space = space;
+      }
+      if (llvm::all_of(both, [&](StagedSlot &staged) { return findRegions(staged); })) {
+        llvm::append_range(chosen, both);
+        buckets[slot] = bucket;
+      }
+    }
+  }
+
+  void chooseActivations() {
+    const SmallVector<SmallVector<plan_ir::SlotOp>> blocks = activationsOfBlocks();
+    for (auto [index, slots] : llvm::enumerate(blocks)) {
+      const Space space = spaceOf(choice.activations, index);
+      if (space == Space::Device)
+        continue;
+      for (plan_ir::SlotOp slot : slots) {
+        StagedSlot staged;
+        staged.slot = slot;
+        staged.label = slot.getSymName().str();
+        staged.space = space;
+        if (findRegions(staged) && staged.regions.size() > 1)
+          chosen.push_back(std::move(staged));
+      }
+    }
+  }
+
+  /// By block what its forward leaves for its backward, of some size: the first block's waits longest.
+  SmallVector<SmallVector<plan_ir::SlotOp>> activationsOfBlocks() {
+    SmallVector<SmallVector<plan_ir::SlotOp>> blocks;
+    uint64_t largest = 0;
+    SmallVector<plan_ir::SlotOp> kept;
+    for (auto slot : module.getOps<plan_ir::SlotOp>())
+      if (isKeptActivation(slot)) {
+        kept.push_back(slot);
+        largest = std::max<uint64_t>(largest, slot.getElements() * slot.getElementBytes());
+      }
+    for (plan_ir::SlotOp slot : kept) {
+      if (slot.getElements() * slot.getElementBytes() * kSmallestKeptShare < largest)
+        continue;
+      const size_t layer = size_t(slot.getLayer());
+      blocks.resize(std::max(blocks.size(), layer + 1));
+      blocks[layer].push_back(slot);
+    }
+    llvm::erase_if(blocks, [](const auto &slots) { return slots.empty(); });
+    return blocks;
+  }
+
+  bool isKeptActivation(plan_ir::SlotOp slot) {
+    if (slot.getSlotClass() != SlotClass::Activations || int64_t(slot.getLayer()) < 0 || slot.getPersistent() ||
+        slot.getGpuElements() || slot.getSizeKind() != plan_ir::SizeKind::Constant)
+      return false;
+    const auto &steps = uses[slot.getSymNameAttr()];
+    const unsigned loss = placeOfLoss();
+    return !steps.empty() && steps.front()->getParentOp() == microstep && order->contains(steps.front()) &&
+           order->contains(steps.back()) && order->placeOf(steps.front()) < loss && order->placeOf(steps.back()) > loss;
+  }
+
+  unsigned placeOfLoss() const {
+    for (unsigned place = order->size(); place-- > 0;)
+      if (isTrainingLoss(order->at(place)))
+        return place;
+    return order->size();
+  }
+
+  // --- when it is on the device ---
+
+  /// False, with a remark, where a step works on it that cannot work on a copy.
+  bool findRegions(StagedSlot &staged) {
+    const auto stays = [&](const Twine &why) {
+      remark::missed(staged.slot.getLoc(), remark::RemarkOpts::name("StaysOnDevice").category(DEBUG_TYPE))
+          << staged.slot.getSymName() << " stays on the device: " << why.str();
+      return false;
+    };
+    for (plan_ir::SlotOp sharer : sharers.lookup(staged.slot.getSymNameAttr()))
+      if (!staged.isCompleted || sharer.getSlotClass() != SlotClass::Gradients)
+        return stays(sharer.getSymName() + " is in the same place");
+    if (staged.slot.getSameAsAtOneRankAttr())
+      return stays("it is in another slot's place");
+    const unsigned loss = placeOfLoss();
+    Operation *last = nullptr;
+    for (Operation *op : uses[staged.slot.getSymNameAttr()]) {
+      if (isTransfer(op)) // it goes where the slot is
+        continue;
+      auto step = cast<plan_ir::StepOpInterface>(op);
+      auto program = cast<plan_ir::ProgramOp>(op->getParentOp());
+      const bool isTraining = program == microstep || program.getSymName() == "update";
+      // What ranks reduce where it adds up, or gather for an update, is of the computation again where that has waited.
+      const bool isCollective = isa<plan_ir::CollectiveOp>(op);
+      const bool isEnd = isa<plan_ir::WaitOp>(op) && step.getStepStream() == 0 && last && isReduced(staged.regions);
+      if (!isTraining || (step.getStepStream() != 0 && !isCollective) || (isa<plan_ir::WaitOp>(op) && !isEnd) ||
+          isa<plan_ir::RecordOp>(op))
+        return stays(program.getSymName() + " '" + step.getStepLabel() + "' works on it");
+      // What is kept for the backward goes in between, and an update needs a gradient once for its norm and once more.
+      bool isNew = !last || last->getParentOp() != op->getParentOp();
+      if (!isNew && program == microstep && !staged.accumulates && !staged.isLastOnly)
+        isNew = order->placeOf(last) <= loss && order->placeOf(op) > loss;
+      else if (!isNew && program != microstep)
+        isNew = last->getNextNode() != op && !isReduced(staged.regions);
+      if (isNew)
+        staged.regions.push_back({});
+      Region &region = staged.regions.back();
+      region.steps.push_back(op);
+      region.isReduced |= isCollective;
+      for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
+        if (operand.getSlot().getAttr() == staged.slot.getSymNameAttr()) {
+          region.isRead |= operand.getAccess() != Access::Write;
+          region.isWritten |= operand.getAccess() != Access::Read;
+        }
+      last = op;
+    }
+    // The computation has waited for what ranks send.
+    for (const Region &region : staged.regions)
+      if (isa<plan_ir::CollectiveOp>(region.steps.back()))
+        return stays("nothing waits for a collective");
+    return !staged.regions.empty();
+  }
+  static bool isReduced(ArrayRef<Region> regions) { return !regions.empty() && regions.back().isReduced; }
+
+  // --- how it gets there ---
+
+  void place(StagedSlot &staged) {
+    builder.setInsertionPointAfter(staged.slot);
+    staged.below = copyOf(staged.slot, ".below", "where it lies while nothing works on it");
+    staged.below.setPersistent(true);
+    staged.below.setSpace(staged.space);
+    staged.slot.setAccumulator(false);
+    staged.slot.removeSameAsIfAccumulatingAttr();
+    for (auto [index, region] : llvm::enumerate(staged.regions)) {
+      region.slot = staged.slot;
+      if (index > 0) {
+        builder.setInsertionPointAfter(staged.slot);
+        region.slot = copyOf(staged.slot, ".again" + (index > 1 ? std::to_string(index) : std::string()),
+                             "it has come back from below");
+        for (Operation *op : region.steps)
+          rename(cast<plan_ir::StepOpInterface>(op), staged.slot, region.slot);
+      }
+    }
+    if (auto bucket = buckets.lookup(staged.slot))
+      bucket.setGradientSlotAttr(FlatSymbolRefAttr::get(staged.below.getSymNameAttr()));
+    for (Operation *op : uses[staged.slot.getSymNameAttr()])
+      if (isTransfer(op))
+        forget(cast<plan_ir::StepOpInterface>(op), staged.slot);
+  }
+
+  plan_ir::SlotOp copyOf(plan_ir::SlotOp slot, const std::string &suffix, StringRef reason) {
+    auto copy = cast<plan_ir::SlotOp>(builder.clone(*slot));
+    copy.setSymName(slot.getSymName().str() + suffix);
+    copy.setReason(reason);
+    copy.setAccumulator(false);
+    copy.removeSameAsAtOneRankAttr();
+    copy.removeSameAsIfAccumulatingAttr();
+    return copy;
+  }
+
+  void rename(plan_ir::StepOpInterface step, plan_ir::SlotOp from, plan_ir::SlotOp to) {
+    SmallVector<Attribute> slots;
+    for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
+      slots.push_back(operand.getSlot().getAttr() != from.getSymNameAttr()
+                          ? operand
+                          : plan_ir::OperandAttr::get(builder.getContext(), operand.getAccess(),
+                                                      FlatSymbolRefAttr::get(to.getSymNameAttr()), operand.getOffset(),
+                                                      operand.getBytes(), operand.getOwnShard()));
+    step->setAttr("slots", builder.getArrayAttr(slots));
+  }
+  void forget(plan_ir::StepOpInterface step, plan_ir::SlotOp slot) {
+    SmallVector<Attribute> slots;
+    for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
+      if (operand.getSlot().getAttr() != slot.getSymNameAttr())
+        slots.push_back(operand);
+    step->setAttr("slots", builder.getArrayAttr(slots));
+  }
+
+  Attribute whole(Access access, plan_ir::SlotOp slot) {
+    return MoveWriter::operand(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()));
+  }
+
+  void moveRegion(StagedSlot &staged, size_t index) {
+    const Region &region = staged.regions[index];
+    auto program = cast<plan_ir::ProgramOp>(region.steps.front()->getParentOp());
+    const bool isMicrostep = program == microstep;
+    const StepOrder &steps = orderOf(program);
+    Operation *const begin = region.first();
+    const unsigned first = steps.placeFrom(begin), last = steps.placeUntil(region.steps.back());
+    const std::string label =
+        staged.label + (index > 0 ? " again" + (index > 1 ? std::to_string(index) : std::string()) : std::string());
+    const int64_t layer = cast<plan_ir::StepOpInterface>(region.steps.front()).getStepLayer();
+    if (index > 0 || staged.accumulates) {
+      // It begins one block ahead, but for what has just left.
+      unsigned least = isMicrostep && !staged.accumulates ? placeOfLoss() + 1 : 0;
+      if (index > 0 && staged.regions[index - 1].steps.front()->getParentOp() == program)
+        least = std::max(least, steps.placeUntil(staged.regions[index - 1].steps.back()) + 1);
+      Operation *early = begin;
+      if (first < steps.size())
+        early = steps.at(steps.oneBlockBefore(first, std::min(least, first)));
+      builder.setInsertionPoint(early->isBeforeInBlock(begin) ? early : begin);
+      writer.joinComputation(layer, label + " in");
+      writer.move(layer, label + " in", {whole(Access::Read, staged.below), whole(Access::Write, region.slot)});
+      const int64_t there = writer.record(kMoveStream, layer, label + " in end");
+      builder.setInsertionPoint(begin);
+      writer.wait(0, there, layer, label + " in done", {whole(Access::Write, region.slot)});
+    }
+    // The next micro-step adds to it; after an update nothing reads it.
+    const bool isReadLater = index + 1 < staged.regions.size() || (staged.accumulates && isMicrostep);
+    if (!region.isWritten || !isReadLater)
+      return;
+    builder.setInsertionPointAfter(region.steps.back());
+    writer.joinComputation(layer, label + " out");
+    writer.move(layer, label + " out", {whole(Access::Read, region.slot), whole(Access::Write, staged.below)});
+    const int64_t gone = writer.record(kMoveStream, layer, label + " out end");
+    const unsigned until = steps.oneBlockAfter(last);
+    if (until < steps.size())
+      builder.setInsertionPoint(steps.at(until));
+    else
+      builder.setInsertionPointToEnd(&program.getBody().front());
+    writer.wait(0, gone, layer, label + " out done", {whole(Access::Read, region.slot)});
+  }
+
+  ModuleOp module;
+  const OffloadChoice choice;
+  OpBuilder builder;
+  MoveWriter writer;
+  plan_ir::ProgramOp microstep;
+  llvm::DenseMap<Operation *, std::unique_ptr<StepOrder>> orders; ///< by program
+  const StepOrder *order = nullptr;                               ///< of microstep
+  llvm::DenseMap<StringAttr, SmallVector<Operation *>> uses;
+  llvm::DenseMap<StringAttr, SmallVector<plan_ir::SlotOp>> sharers;
+  llvm::DenseMap<Operation *, plan_ir::BucketOp> buckets; ///< by its gradient's slot
+  SmallVector<StagedSlot> chosen;
+};
+
+struct StageSlots : impl::StageSlotsBase<StageSlots> {
+  using StageSlotsBase::StageSlotsBase;
+  void runOnOperation() override {
+    FailureOr<OffloadChoice> parsed = readChoice(getOperation(), choice, "gradients=HOST+DISK/activations=...");
+    if (failed(parsed))
+      return signalPassFailure();
+    SlotStager(getOperation(), *parsed).run();
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,133 @@
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Fp8.h"
+#include "compiler/Dialect/Graph/MatmulAdd.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Precision/Passes.h"
+
+#define DEBUG_TYPE "ztc-fuse-residuals"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_FUSERESIDUALS
+#include "passes/Precision/Passes.h.inc"
+
+namespace {
+
+class ResidualFuser {
+public:
+  explicit ResidualFuser(func::FuncOp function)
+      : function(function), lossOp(graph::isEntry(function, graph::Entry::Microstep) ? lossOpOf(function) : nullptr) {}
+
+  void run() {
+    unsigned count = 0;
+    for (auto sum : llvm::make_early_inc_range(function.getBody().front().getOps<graph::AddOp>()))
+      if (isForward(sum) && (fuse(sum, 0) || fuse(sum, 1)))
+        ++count;
+    if (count)
+      remark::passed(function.getLoc(),
+                     remark::RemarkOpts::name("residuals").category(DEBUG_TYPE).function(function.getName()))
+          << std::to_string(count) << " products add what was added to them";
+  }
+
+private:
+  bool isForward(Operation *op) const { return !lossOp || op->isBeforeInBlock(lossOp); }
+
+  /// Ops of the forward part that read `value`, in whatever shape: what backward reads besides must not decide, or a
+  /// value would be rounded otherwise in training than in evaluation; nor may shapes, or a cached row of a text would
+  /// be rounded otherwise than the whole text.
+  unsigned forwardReaders(Value value) const {
+    unsigned count = 0;
+    for (Operation *user : value.getUsers())
+      if (isForward(user))
+        count += isa<graph::ReshapeOp>(user) ? forwardReaders(user->getResult(0)) : 1;
+    return count;
+  }
+
+  /// Whether `value` is in memory whatever becomes of the sum: no kernel that makes the sum could make it on the way.
+  bool isStored(Value value) const {
+    const Value source = unshapedValue(value);
+    Operation *op = source.getDefiningOp();
+    return !op || isLibraryCall(op) || forwardReaders(source) > 1;
+  }
+
+  static Value unshapedValue(Value value) {
+    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+      value = reshape.getX();
+    return value;
+  }
+
+  /// The product that `value` is, in this shape or another, where nobody else reads it.
+  static graph::MatmulOp onlyReadProduct(Value value) {
+    while (value.hasOneUse()) {
+      auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+      if (!reshape)
+        return value.getDefiningOp<graph::MatmulOp>();
+      value = reshape.getX();
+    }
+    return {};
+  }
+
+  /// `value` in the shape of `type`.
+  static Value inShapeOf(RankedTensorType type, Value value, OpBuilder &builder, Location loc) {
+    Value source = value;
+    while (source.getType() != type) {
+      auto reshape = source.getDefiningOp<graph::ReshapeOp>();
+      if (!reshape)
+        return graph::ReshapeOp::create(builder, loc, type, value);
+      source = reshape.getX();
+    }
+    return source;
+  }
+
+  /// Makes the product, operand `index` of the sum, one that adds the other operand.
+  bool fuse(graph::AddOp sum, unsigned index) {
+    graph::MatmulOp product = onlyReadProduct(sum->getOperand(index));
+    Value other = sum->getOperand(1 - index);
+    if (!product || product->hasAttr(graph::kWide) || product->hasAttr(graph::kFp8) ||
+        !graph::isNarrow(sum.getType()) ||
+        getElementTypeOrSelf(product.getY()) != getElementTypeOrSelf(sum.getType()) ||
+        other.getType() != sum.getType() || getElementTypeOrSelf(product.getA()) != getElementTypeOrSelf(sum) ||
+        !isStored(other))
+      return false;
+    // A layer and its adapter: phase `shard` merges such sums with their neighbours'.
+    if (unshapedValue(other).getDefiningOp<graph::MatmulOp>())
+      return false;
+    OpBuilder builder(sum);
+    auto type = cast<RankedTensorType>(product.getY().getType());
+    auto fused = graph::MatmulAddOp::create(builder, product.getLoc(), type, product.getA(), product.getB(),
+                                            inShapeOf(type, other, builder, sum.getLoc()), product.getTransposeAAttr(),
+                                            product.getTransposeBAttr());
+    fused->setDiscardableAttrs(product->getDiscardableAttrDictionary());
+    Value result = inShapeOf(cast<RankedTensorType>(sum.getType()), fused.getY(), builder, sum.getLoc());
+    Value read = sum->getOperand(index);
+    sum.replaceAllUsesWith(result);
+    sum.erase();
+    while (auto reshape = read.getDefiningOp<graph::ReshapeOp>()) {
+      read = reshape.getX();
+      reshape.erase();
+    }
+    product.erase();
+    return true;
+  }
+
+  func::FuncOp function;
+  Operation *lossOp; ///< of @microstep, after which backward begins
+};
+
+struct FuseResiduals : impl::FuseResidualsBase<FuseResiduals> {
+  using FuseResidualsBase::FuseResidualsBase;
+
+  void runOnOperation() override {
+    if (!enabled)
+      return;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!graph::isEntry(function, graph::Entry::Update))
+        ResidualFuser(function).run();
+  }
+};
+} // namespace
+} // namespace ztc
