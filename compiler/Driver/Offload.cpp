@@ -84,10 +84,12 @@ std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape
   return items;
 }
 
+bool isHostTarget(StringRef target) {
+  return target == "host" || llvm::is_contained(kHostTargets, target);
+}
+
 bool hasHostTarget(const CompileOptions &options) {
-  return llvm::any_of(options.targets, [](const std::string &target) {
-    return target == "host" || llvm::is_contained(kHostTargets, target);
-  });
+  return llvm::any_of(options.targets, isHostTarget);
 }
 
 uint64_t updateWindowBytes(const plan::Plan &plan) {

@@ -23,6 +23,8 @@ inline bool opensSpaces(const CompileOptions &options) {
   return options.hostMemory || !options.disk.empty();
 }
 
+/// Whether this target is the host's cores: `host` or one of its instruction sets.
+bool isHostTarget(llvm::StringRef target);
 /// Whether the plan has kernels for the host's cores.
 bool hasHostTarget(const CompileOptions &options);
 

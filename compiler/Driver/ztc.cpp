@@ -2,11 +2,10 @@
 // results.
 #include "compiler/Analysis/GpuModels.h"
 #include "compiler/Analysis/LinksInUse.h"
-#include "compiler/Codegen/KernelCache.h"
 #include "compiler/Driver/Commands.h"
-#include "compiler/Driver/LocalGpus.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/UnknownWords.h"
+#include "compiler/Driver/UsedOptions.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
@@ -326,89 +325,17 @@ std::string variable(const char *name) {
   return value ? value : "";
 }
 
-/// Where nobody said for what: for the host and the GPUs that are here.
-void chooseTargets(CompileOptions &o) {
-  CudaLibraryPaths libraries;
-  libraries.driver = variable("ZTC_LIBCUDA");
-  libraries.standIns = variable("ZTC_STAND_INS");
-  libraries.visibleDevices = variable("CUDA_VISIBLE_DEVICES");
-  DefaultTargets found = defaultTargets(libraries);
-  o.targets = found.targets;
-  if (!found.note.empty())
-    std::cerr << "ztc: " << found.note << "\n";
-}
-
-/// Where machine code is kept: as was said, else below `kept`, where that can be written to. What is wrong with what
-/// was said; empty: nothing.
-std::string chooseKernelCache(CompileOptions &o, const std::string &kept) {
-  std::string said = o.kernelCache, by = "--kernel-cache=";
-  if (said.empty()) {
-    said = variable("ZTC_KERNEL_CACHE");
-    by = "ZTC_KERNEL_CACHE=";
-  }
-  o.kernelCache.clear();
-  if (said == "none" || (said.empty() && kept.empty()))
-    return "";
-  const std::string folder = said.empty() ? kept + "/kernels" : said;
-  if (llvm::Error error = codegen::KernelCache::prepare(folder)) {
-    const std::string why = llvm::toString(std::move(error));
-    return said.empty() ? "" : by + said + ": " + why;
-  }
-  o.kernelCache = folder;
-  return "";
-}
-
-/// Takes out what `command` would not look at, and says so.
-void dropUnused(CompileOptions &o) {
-  const auto note = [](const std::string &what) { std::cerr << "ztc: note: " << what << "\n"; };
-  const bool hasHost = std::any_of(o.targets.begin(), o.targets.end(), [](const std::string &target) {
-    return target == "host" || target.starts_with("x86-64");
-  });
-  if (o.given.count("target") && o.given.count("threads") && !hasHost) {
-    note("--threads has no effect: it counts a host's threads, and --target names no host");
-    o.threads = 0;
-  }
-  const bool gathers =
-      o.stages.empty() ? o.zero == 3 : std::find(o.stages.begin(), o.stages.end(), 3u) != o.stages.end();
-  if (o.prefetch && !gathers && o.from.empty()) { // IR has a stage of its own
-    note("--prefetch has no effect: only --zero=3 gathers parameters");
-    o.prefetch.reset();
-  }
-  if (o.keepGathered == Keeping::All && !gathers && o.from.empty()) {
-    note("--keep-gathered has no effect: only --zero=3 gathers parameters");
-    o.keepGathered = Keeping::Auto;
-  }
-  if (o.keepFp8Weights == Keeping::All && o.precision != StoragePrecision::Fp8 && o.from.empty()) {
-    note("--keep-fp8-weights has no effect: only --precision=fp8 makes codes of weights");
-    o.keepFp8Weights = Keeping::Auto;
-  }
-  if (o.lossRows && std::all_of(o.targets.begin(), o.targets.end(), [](const std::string &target) {
-        return target == "host" || target.starts_with("x86-64");
-      })) {
-    note("--loss-rows has no effect: it is for GPUs, and --target names none");
-    o.lossRows = 0;
-  }
-  if (o.adjustLrFn != "match_rms_adamw" && o.optimizer != "muon" && o.from.empty()) {
-    note("--adjust-lr-fn has no effect: it is for --optimizer=muon");
-    o.adjustLrFn = "match_rms_adamw";
-  }
-  if (o.tf32 && o.precision != StoragePrecision::Fp32 && o.precisionPolicy.empty() && o.from.empty()) {
-    note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + wordOf(o.precision) +
-         " has none");
-    o.tf32 = false;
-  }
-  if (!o.precisionPolicy.empty() && o.precision == StoragePrecision::Fp32 && o.from.empty()) {
-    note("--precision-policy has no effect: it says which layers stay fp32, and with --precision=fp32 all do");
-    o.precisionPolicy.clear();
-  }
-  // Each is compiled once, however often it is named.
-  std::vector<std::string> targets;
-  const bool hasWholeHost = std::find(o.targets.begin(), o.targets.end(), "host") != o.targets.end();
-  for (const std::string &target : o.targets)
-    if (std::find(targets.begin(), targets.end(), target) == targets.end() &&
-        !(hasWholeHost && target.starts_with("x86-64"))) // `host` is both instruction sets
-      targets.push_back(target);
-  o.targets = targets;
+/// What the environment says to the command line.
+Environment environment() {
+  const std::string home = variable("HOME"), cache = variable("XDG_CACHE_HOME");
+  Environment found;
+  found.cuda.driver = variable("ZTC_LIBCUDA");
+  found.cuda.standIns = variable("ZTC_STAND_INS");
+  found.cuda.visibleDevices = variable("CUDA_VISIBLE_DEVICES");
+  found.kernelCache = variable("ZTC_KERNEL_CACHE");
+  if (!cache.empty() || !home.empty())
+    found.kept = (cache.empty() ? home + "/.cache" : cache) + "/ztc";
+  return found;
 }
 
 int usageError(const std::string &what) {
@@ -416,38 +343,9 @@ int usageError(const std::string &what) {
   return 2;
 }
 
-/// What --optimizer=muon cannot be together with; empty where nothing is.
-std::string conflictOfMuon(const CompileOptions &o) {
-  if (o.optimizer != "muon")
-    return {};
-  if (o.updateTime == UpdateTime::InBackward)
-    return "--update=in-backward: muon gathers the direction of a whole bucket, which the backward would wait for: "
-           "leave "
-           "it out, or take another --optimizer";
-  if (o.hostMemory || !o.disk.empty())
-    return "--host-mem and --disk: an update from there comes in pieces, and muon needs whole matrices: leave them "
-           "out, "
-           "or take another --optimizer";
-  return {};
-}
-
-/// What --update=in-backward cannot be together with; empty where nothing is.
-std::string conflictOfUpdate(const CompileOptions &o) {
-  if (o.updateTime != UpdateTime::InBackward)
-    return {};
-  if (o.precision == StoragePrecision::Fp16)
-    return "--update=in-backward: in fp16 a step is dropped where gradients overflow, which is not known before the "
-           "last of them: take --precision=bf16";
-  if (o.accumulate > 1)
-    return "--update=in-backward: a step is one micro-step, --accumulate=" + std::to_string(o.accumulate) +
-           " makes several: take a larger --batch instead";
-  return {};
-}
-
 int run(int argc, char **argv, CompileOptions o) {
   CLI::App app{"ztc compiles a language model, a Hugging Face folder or an ONNX graph, into a complete, "
-               "memory-planned training "
-               "step.",
+               "memory-planned training step.",
                "ztc"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ztc ") + versionText());
@@ -568,14 +466,14 @@ int run(int argc, char **argv, CompileOptions o) {
       if (option->count() > 0)
         for (const std::string &name : option->get_lnames())
           o.given.insert(name);
+  const Environment outside = environment();
   for (CLI::App *command : {compile, memory})
     if (*command) {
       if (!o.given.count("target"))
-        chooseTargets(o);
+        chooseTargets(o, outside);
       dropUnused(o);
-      for (const std::string &conflict : {conflictOfUpdate(o), conflictOfMuon(o)})
-        if (!conflict.empty())
-          return usageError(conflict);
+      if (const std::string conflict = conflictOfOptions(o); !conflict.empty())
+        return usageError(conflict);
     }
   if (*inspect && o.given.count("sort") && !r.kernels)
     std::cerr << "ztc: note: --sort has no effect without --kernels\n";
@@ -583,25 +481,24 @@ int run(int argc, char **argv, CompileOptions o) {
   if (namesNoGpu && memory->count("--threads") == 0)
     std::cerr << "ztc: no GPU is here and none was named: this is the memory of CPU ranks; --target=sm_90a (H100, "
                  "H200), sm_80 (A100) or sm_100a (B200) tells what a GPU will need\n";
-  const std::string home = variable("HOME"), cache = variable("XDG_CACHE_HOME");
-  const std::string kept = cache.empty() && home.empty() ? "" : (cache.empty() ? home + "/.cache" : cache) + "/ztc";
-  if (!kept.empty()) {
-    if (StatusOr<std::vector<MeasuredLink>> links = readMeasuredLinks(kept + "/links.json"); links.isOk())
+  if (!outside.kept.empty()) {
+    if (StatusOr<std::vector<MeasuredLink>> links = readMeasuredLinks(outside.kept + "/links.json"); links.isOk())
       useMeasuredLinks(*links, o.disk);
     else
       std::cerr << "ztc: note: " << links.status().message() << "\n";
   }
-  if (const std::string refused = chooseKernelCache(o, kept); !refused.empty())
-    return usageError(refused);
   if (!o.gpuModel.empty())
     useGpuModel(findGpuModel(o.gpuModel));
-  if (*compile)
+  if (*compile) {
+    if (const std::string refused = chooseKernelCache(o, outside); !refused.empty())
+      return usageError(refused);
     return runCompile(o);
+  }
   if (*memory)
     return runMemory(o, r);
   if (*plan) {
-    if (!kept.empty())
-      t.runsFile = kept + "/plan-runs.jsonl";
+    if (!outside.kept.empty())
+      t.runsFile = outside.kept + "/plan-runs.jsonl";
     return runPlan(o, t, r);
   }
   if (*check)

@@ -54,7 +54,7 @@ public:
   explicit AdapterInserter(func::FuncOp forward) : forward(forward), builder(forward.getContext()) {}
 
   LogicalResult insert(ArrayAttr entries) {
-    // Of the graph as it is: what adapters add are no uses of the model.
+    // Before anything is inserted: products of adapters must not be found.
     for (Attribute attribute : entries)
       if (auto attributes = dyn_cast<DictionaryAttr>(attribute))
         findProducts(Entry(attributes));

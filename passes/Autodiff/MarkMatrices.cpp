@@ -39,8 +39,8 @@ struct MarkMatrices : impl::MarkMatricesBase<MarkMatrices> {
     signalPassFailure();
   }
 
-  /// Two dimensions, or a stack of matrices as of experts; what is looked up by rows is a table, and a stack of biases
-  /// is no matrix.
+  /// Two dimensions, or a stack of matrices as of experts; neither a table that is looked up by rows nor
+  /// a stack of biases is one.
   static bool isMatrixOfBlock(func::FuncOp forward, unsigned index) {
     auto type = cast<RankedTensorType>(forward.getArgumentTypes()[index]);
     if (graph::isFrozen(forward, index) || !forward.getArgAttr(index, graph::kLayer) ||

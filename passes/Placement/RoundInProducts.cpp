@@ -54,8 +54,7 @@ Accumulate accumulationOf(Operation *op) {
 uint64_t denseResultBytes(Operation *op, unsigned index, Type type) {
   if (auto gemm = dyn_cast<plan_ir::GemmOp>(op)) {
     const uint64_t matrix = gemm.getM() * gemm.getN();
-    const bool isDense =
-        gemm.getLdc() == gemm.getN() && (gemm.getBatch() <= 1 || gemm.getStrideC() == matrix);
+    const bool isDense = gemm.getLdc() == gemm.getN() && (gemm.getBatch() <= 1 || gemm.getStrideC() == matrix);
     if (index != 2 || gemm.getSlots().size() != 4 || !gemm.getTypeC().isF32() || gemm.getTypeA() != type || !isDense)
       return 0;
     return std::max<uint64_t>(1, gemm.getBatch()) * matrix * kWideBytes;

@@ -60,7 +60,7 @@ private:
     return value;
   }
 
-  /// The product that `value` is, in this shape or another, where nobody else reads it.
+  /// The product that `value` is, in this shape or another, if this is its only reader.
   static graph::MatmulOp onlyReadProduct(Value value) {
     while (value.hasOneUse()) {
       auto reshape = value.getDefiningOp<graph::ReshapeOp>();

@@ -73,7 +73,7 @@ private:
     return microstep.getArgument(position);
   }
 
-  /// Nothing adds up: gradients are no argument, and leave the function in no form.
+  /// A step is one micro-step: no gradient enters the function to be added to, and none leaves it.
   void dropGradients() {
     llvm::BitVector results(microstep.getNumResults()), arguments(microstep.getNumArguments());
     for (unsigned index = 0; index < microstep.getNumResults(); ++index)

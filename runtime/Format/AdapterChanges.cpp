@@ -92,8 +92,8 @@ Status AdapterChanges::addExpert(WeightChange &change, const ExpertPart &part, c
   const uint64_t all = a.shape.size() == 2 ? uint64_t(a.shape[0]) : 0, experts = all / rank;
   if (shape.size() != 2 || experts * rank != all || expert >= experts || first.size() != all * uint64_t(shape[1]) ||
       second.size() != all * uint64_t(shape[0]) * (part.isHalf ? 2 : 1))
-    return failedPrecondition(fmt::format("'{}': '{}' are no factors of rank {} for experts of [{}]", file_.path(),
-                                          prefix, rank, fmt::join(shape, ", ")));
+    return failedPrecondition(fmt::format("'{}': '{}' do not have the shapes of factors of rank {} for experts of [{}]",
+                                          file_.path(), prefix, rank, fmt::join(shape, ", ")));
   const auto outputs = uint64_t(shape[0]), inputs = uint64_t(shape[1]), from = part.isSecond ? outputs : 0;
   change.rank = rank;
   change.scale = float(config_.scaleOf(part.stack));
@@ -121,8 +121,8 @@ Status AdapterChanges::addStack(WeightChange &change, const std::string &stack, 
   const bool fits = change.a.size() == all * last && second.size() == all * first,
              fitsTransposed = change.a.size() == all * first && second.size() == all * last;
   if (!fits && !fitsTransposed)
-    return failedPrecondition(fmt::format("'{}': '{}' are no factors of rank {} for experts of [{}]", file_.path(),
-                                          prefix, rank, fmt::join(shape, ", ")));
+    return failedPrecondition(fmt::format("'{}': '{}' do not have the shapes of factors of rank {} for experts of [{}]",
+                                          file_.path(), prefix, rank, fmt::join(shape, ", ")));
   change.isTransposed = fitsTransposed && (!fits || hasInputsFirst_);
   change.rank = rank;
   change.experts = experts;

@@ -287,7 +287,7 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
                        {"clip", options.optimizer.clip}};
   if (options.optimizer.clipBy != ClipBy::Norm)
     head["optimizer"]["clip_by"] = options.optimizer.clipBy == ClipBy::Bucket ? "block" : "previous";
-  // Names come from files: bytes that are no UTF-8 must not end the run.
+  // Names come from files: bytes that are not UTF-8 must not end the run.
   return head.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

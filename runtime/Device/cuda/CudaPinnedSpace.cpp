@@ -25,8 +25,8 @@ private:
 };
 
 /// What the process may lock, where that is less. NVIDIA's drivers lock pages for themselves and do not count them
-/// against RLIMIT_MEMLOCK, and a container's default of 64 KiB or 8 MiB would refuse runs that work: so nobody is asked
-/// before, and it is said where the driver refuses.
+/// against RLIMIT_MEMLOCK, and a container's default of 64 KiB or 8 MiB would refuse runs that work: so the
+/// limit is not checked beforehand, and a refusal of the driver names it.
 std::string lockedLimitText(uint64_t bytes) {
   const uint64_t limit = lockableMemoryBytes();
   if (limit >= bytes)

@@ -154,16 +154,16 @@ TEST(Move, AStreamedUpdateIsValid) {
 }
 
 /// The message that a broken plan gets.
-template <typename Break> std::string messageOfBroken(Break breakIt) {
-  Streaming made(plan::DISK);
+template <typename Break> std::string messageOfBroken(Break breakIt, Streaming made = Streaming(plan::DISK)) {
   breakIt(made);
   return messageOf(made.validate());
 }
 
+void has(const std::string &message, const char *part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
 TEST(Move, TheValidatorHoldsItToItsForm) {
-  const auto has = [](const std::string &message, const char *part) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  };
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kMove).mutable_operands()->RemoveLast(); }),
       "pairs are needed");
   has(messageOfBroken([](Streaming &s) { s.first(plan::Step::kMove).set_stream(0); }), "stream of moves");
@@ -198,14 +198,7 @@ TEST(Move, TheValidatorHoldsItToItsForm) {
 }
 
 TEST(Move, TheHostsCoresWorkInItsMemoryAlone) {
-  const auto message = [](auto breakIt) {
-    Streaming made(plan::HOST, /*onHost=*/true);
-    breakIt(made);
-    return messageOf(made.validate());
-  };
-  const auto has = [](const std::string &text, const char *part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  };
+  const auto message = [](auto breakIt) { return messageOfBroken(breakIt, Streaming(plan::HOST, /*onHost=*/true)); };
   has(message([](Streaming &s) { s.plan.mutable_slots(State)->set_space(plan::DISK); }), "not in the host's memory");
   has(message([](Streaming &s) { s.first(plan::Step::kLaunch).set_stream(0); }), "not on the device");
   has(message([](Streaming &s) { s.first(plan::Step::kLaunch).mutable_launch()->set_accumulate(plan::ADD); }),
@@ -216,9 +209,6 @@ TEST(Move, TheHostsCoresWorkInItsMemoryAlone) {
 }
 
 TEST(Move, TheValidatorHoldsItToItsOrder) {
-  const auto has = [](const std::string &message, const char *part) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  };
   const auto stepsOf = [](Streaming &s, plan::Step::KindCase kind, uint32_t stream) {
     std::vector<int> found;
     for (int i = 0; i < s.update->steps_size(); ++i)

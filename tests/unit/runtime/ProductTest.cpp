@@ -64,8 +64,8 @@ TEST(ProductTest, PanelsOfAnySizeGiveTheSameBits) {
       }
 }
 
-/// What a product adds, it adds once to the finished f32 sum, in panels and as matrices lie, and for one row, which a
-/// cached row of a text is, as for many.
+/// A product adds its summand once, to the finished f32 sum: with packed panels and without, for one row (generation
+/// with a cache) as for many.
 TEST(ProductTest, WhatIsAddedIsAddedOnceToTheFinishedSum) {
   constexpr uint64_t kRows = 130, kN = 70, kK = 1300;
   std::mt19937 generator(1);
