@@ -1,4 +1,5 @@
 #include "compiler/Analysis/MostThatFit.h"
+#include "runtime/Memory/ArenaSize.h"
 
 namespace ztc {
 
@@ -11,8 +12,8 @@ StatusOr<size_t> mostThatFit(const plan::Plan &plan, size_t count, llvm::ArrayRe
     plan::Plan tried = bare;
     keep(tried, kept);
     for (const PlanShape &shape : shapes) {
-      ZTC_ASSIGN_OR_RETURN(const MemoryPlan memory, planMemory(tried, shape));
-      if (memory.arenaBytes > budgetBytes)
+      ZTC_ASSIGN_OR_RETURN(const ArenaSize arena, ArenaSize::of(tried, shape));
+      if (arena.largestLiveBytes() > budgetBytes || arena.bytes(budgetBytes) > budgetBytes)
         return false;
     }
     return true;

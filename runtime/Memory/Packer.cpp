@@ -7,6 +7,7 @@
 // hundred slots, whose panels and buckets are of the size of all their activations, need it.
 #include "runtime/Memory/Packer.h"
 #include "runtime/Core/Random.h"
+#include "runtime/Memory/GreedyPacker.h"
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -16,107 +17,19 @@
 namespace ztc {
 namespace {
 
-enum class Fit { Lowest, Tightest };
-
-/// What the search needs of an item, in one cache line.
-struct Entry {
-  uint64_t bytes;
-  uint32_t first, last;                 ///< bounds of the lifetime
-  const std::vector<Interval> *several; ///< where the lifetime has gaps, else null
-  uint64_t liveMoments;
-};
-
-struct Placed {
-  uint64_t begin, end;
-  uint32_t first, last;
-  uint32_t item;
-};
-
-bool overlapInGaps(const Entry &a, const Entry &b) {
-  const Interval wholeA{a.first, a.last}, wholeB{b.first, b.last};
-  const Interval *pa = a.several ? a.several->data() : &wholeA, *pb = b.several ? b.several->data() : &wholeB;
-  const Interval *endA = pa + (a.several ? a.several->size() : 1), *endB = pb + (b.several ? b.several->size() : 1);
-  while (pa != endA && pb != endB) {
-    if (pa->first <= pb->last && pb->first <= pa->last)
-      return true;
-    if (pa->last < pb->last)
-      ++pa;
-    else
-      ++pb;
-  }
-  return false;
-}
-
-/// One greedy pass at a time over the entries, in a given order.
-class GreedyPacker {
-public:
-  explicit GreedyPacker(const std::vector<Entry> &entries) : entries_(entries), offsets_(entries.size()) {
-    placed_.reserve(entries.size());
-  }
-
-  /// Highest end, or any value >= `limit` as soon as the pass cannot stay below it.
-  uint64_t run(const std::vector<uint32_t> &order, Fit fit, uint64_t limit) {
-    placed_.clear();
-    uint64_t top = 0;
-    for (uint32_t item : order) {
-      const uint64_t offset = findPlace(item, fit);
-      const uint64_t end = offset + entries_[item].bytes;
-      offsets_[item] = offset;
-      top = std::max(top, end);
-      if (top >= limit)
-        return top;
-      const Placed record{offset, end, entries_[item].first, entries_[item].last, item};
-      // Sorted by begin: the scan for gaps sees addresses in rising order.
-      placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), record,
-                                      [](const Placed &a, const Placed &b) { return a.begin < b.begin; }),
-                     record);
-    }
-    return top;
-  }
-
-  const std::vector<uint64_t> &offsets() const { return offsets_; }
-
-private:
-  uint64_t findPlace(uint32_t item, Fit fit) const {
-    const Entry &entry = entries_[item];
-    uint64_t cursor = 0, best = 0, bestGap = ~uint64_t(0);
-    for (const Placed &other : placed_) {
-      if (other.first > entry.last || other.last < entry.first)
-        continue;
-      const Entry &otherEntry = entries_[other.item];
-      if ((entry.several || otherEntry.several) && !overlapInGaps(entry, otherEntry))
-        continue;
-      if (other.begin > cursor) {
-        const uint64_t gap = other.begin - cursor;
-        if (gap >= entry.bytes && gap < bestGap) {
-          if (fit == Fit::Lowest || gap == entry.bytes)
-            return cursor;
-          best = cursor;
-          bestGap = gap;
-        }
-      }
-      cursor = std::max(cursor, other.end);
-    }
-    return bestGap == ~uint64_t(0) ? cursor : best;
-  }
-
-  const std::vector<Entry> &entries_;
-  std::vector<Placed> placed_;
-  std::vector<uint64_t> offsets_;
-};
-
 /// Keeps the best result of all passes.
 class Search {
 public:
-  Search(const std::vector<Entry> &entries, uint64_t lowerBound)
-      : entries_(entries), packer_(entries), lowerBound_(lowerBound), best_(~uint64_t(0)) {}
+  /// `enough`: of what takes at most as many bytes nothing better is looked for.
+  Search(const std::vector<PackEntry> &entries, uint64_t enough)
+      : entries_(entries), packer_(entries), enough_(enough), best_(~uint64_t(0)) {}
 
-  bool isOptimal() const { return best_ <= lowerBound_; }
+  bool isGoodEnough() const { return best_ <= enough_; }
   uint64_t best() const { return best_; }
   const std::vector<uint64_t> &offsets() const { return offsets_; }
 
-  bool attempt(const std::vector<uint32_t> &order, Fit fit) {
-    if (isOptimal())
+  bool attempt(const std::vector<uint32_t> &order, PackFit fit) {
+    if (isGoodEnough())
       return false;
     const uint64_t top = packer_.run(order, fit, best_);
     if (top >= best_)
@@ -135,20 +48,20 @@ public:
         return true;
       return !before(entries_[b], entries_[a]) && a < b; // a total order
     });
-    for (const Fit fit : {Fit::Lowest, Fit::Tightest})
+    for (const PackFit fit : {PackFit::Lowest, PackFit::Tightest})
       attempt(order, fit);
   }
 
   /// Moves what stands at the top to the front of the best order and tries again.
   void promoteTop(unsigned rounds) {
     std::vector<uint32_t> order = order_;
-    for (unsigned round = 0; round < rounds && !isOptimal(); ++round) {
+    for (unsigned round = 0; round < rounds && !isGoodEnough(); ++round) {
       const auto isTop = [&](uint32_t item) { return offsets_[item] + entries_[item].bytes == best_; };
       std::vector<uint32_t> next;
       std::copy_if(order.begin(), order.end(), std::back_inserter(next), isTop);
       std::copy_if(order.begin(), order.end(), std::back_inserter(next), std::not_fn(isTop));
       order = std::move(next);
-      if (attempt(order, round % 2 ? Fit::Tightest : Fit::Lowest))
+      if (attempt(order, round % 2 ? PackFit::Tightest : PackFit::Lowest))
         order = order_;
     }
   }
@@ -167,7 +80,7 @@ public:
     const uint64_t n = order.size();
     if (n < 2)
       return;
-    uint64_t reached = packer_.run(order, Fit::Lowest, ~uint64_t(0));
+    uint64_t reached = packer_.run(order, PackFit::Lowest, ~uint64_t(0));
     std::vector<uint64_t> offsets = packer_.offsets();
     const uint64_t rounds = std::min(kRounds, kComparisons / (n * n));
     for (uint32_t round = 0; round < rounds && best_ > goal; ++round) {
@@ -183,7 +96,7 @@ public:
       next.push_back(*moved);
       next.insert(next.end(), target, moved);
       next.insert(next.end(), moved + 1, order.end());
-      const Fit fit = random[3] % 2 ? Fit::Lowest : Fit::Tightest;
+      const PackFit fit = random[3] % 2 ? PackFit::Lowest : PackFit::Tightest;
       const uint64_t top = packer_.run(next, fit, reached + 1);
       if (top > reached)
         continue;
@@ -198,26 +111,26 @@ public:
   }
 
 private:
-  const std::vector<Entry> &entries_;
+  const std::vector<PackEntry> &entries_;
   GreedyPacker packer_;
-  uint64_t lowerBound_, best_;
+  uint64_t enough_, best_;
   std::vector<uint64_t> offsets_;
   std::vector<uint32_t> order_;
 };
 
-uint64_t moments(const Entry &e) {
+uint64_t moments(const PackEntry &e) {
   return e.liveMoments;
 }
 
 } // namespace
 
-static std::vector<uint64_t> liveBytes(const std::vector<Entry> &entries, uint32_t length) {
+static std::vector<uint64_t> liveBytes(const std::vector<PackEntry> &entries, uint32_t length) {
   std::vector<int64_t> change(static_cast<size_t>(length) + 1, 0);
   const auto add = [&](uint32_t first, uint32_t last, uint64_t bytes) {
     change[first] += static_cast<int64_t>(bytes);
     change[static_cast<size_t>(last) + 1] -= static_cast<int64_t>(bytes);
   };
-  for (const Entry &e : entries) {
+  for (const PackEntry &e : entries) {
     if (!e.several)
       add(e.first, e.last, e.bytes);
     else
@@ -231,21 +144,21 @@ static std::vector<uint64_t> liveBytes(const std::vector<Entry> &entries, uint32
   return live;
 }
 
-static Entry makeEntry(const PackItem &item) {
-  Entry entry{item.bytes, item.lifetime.front().first, item.lifetime.back().last,
-              item.lifetime.size() > 1 ? &item.lifetime : nullptr, 0};
+static PackEntry makeEntry(const PackItem &item) {
+  PackEntry entry{item.bytes, item.lifetime.front().first, item.lifetime.back().last,
+                  item.lifetime.size() > 1 ? &item.lifetime : nullptr, 0};
   for (const Interval &interval : item.lifetime)
     entry.liveMoments += interval.last - interval.first + 1;
   return entry;
 }
 
-Packing pack(const std::vector<PackItem> &items, uint32_t length) {
+Packing pack(const std::vector<PackItem> &items, uint32_t length, uint64_t enough) {
   Packing packing;
   packing.offsets.resize(items.size());
-  std::vector<Entry> entries;
+  std::vector<PackEntry> entries;
   std::vector<size_t> itemOfEntry;
   for (size_t i = 0; i < items.size(); ++i) {
-    const Entry entry = makeEntry(items[i]);
+    const PackEntry entry = makeEntry(items[i]);
     if (entry.liveMoments == length) { // always live: shares its address with nobody
       packing.offsets[i] = packing.bytes;
       packing.bytes += entry.bytes;
@@ -259,24 +172,26 @@ Packing pack(const std::vector<PackItem> &items, uint32_t length) {
 
   const std::vector<uint64_t> live = liveBytes(entries, length);
   const auto peak = static_cast<uint32_t>(std::max_element(live.begin(), live.end()) - live.begin());
-  const auto livesAtPeak = [&](const Entry &e) { return e.first <= peak && peak <= e.last; };
+  const auto livesAtPeak = [&](const PackEntry &e) { return e.first <= peak && peak <= e.last; };
 
-  Search search(entries, live[peak]);
-  search.attemptSorted(
-      [](const Entry &a, const Entry &b) { return a.bytes != b.bytes ? a.bytes > b.bytes : moments(a) > moments(b); });
-  search.attemptSorted([](const Entry &a, const Entry &b) {
+  const uint64_t enoughHere = std::max(live[peak], enough - std::min(enough, packing.bytes));
+  Search search(entries, enoughHere);
+  search.attemptSorted([](const PackEntry &a, const PackEntry &b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : moments(a) > moments(b);
+  });
+  search.attemptSorted([](const PackEntry &a, const PackEntry &b) {
     return moments(a) != moments(b) ? moments(a) > moments(b) : a.bytes > b.bytes;
   });
-  search.attemptSorted([](const Entry &a, const Entry &b) {
+  search.attemptSorted([](const PackEntry &a, const PackEntry &b) {
     const auto areaA = static_cast<unsigned __int128>(a.bytes) * moments(a),
                areaB = static_cast<unsigned __int128>(b.bytes) * moments(b);
     return areaA > areaB;
   });
   search.attemptSorted(
-      [](const Entry &a, const Entry &b) { return a.first != b.first ? a.first < b.first : a.last > b.last; });
+      [](const PackEntry &a, const PackEntry &b) { return a.first != b.first ? a.first < b.first : a.last > b.last; });
   search.attemptSorted(
-      [](const Entry &a, const Entry &b) { return a.last != b.last ? a.last > b.last : a.first < b.first; });
-  search.attemptSorted([&](const Entry &a, const Entry &b) {
+      [](const PackEntry &a, const PackEntry &b) { return a.last != b.last ? a.last > b.last : a.first < b.first; });
+  search.attemptSorted([&](const PackEntry &a, const PackEntry &b) {
     const bool peakA = livesAtPeak(a), peakB = livesAtPeak(b);
     if (peakA != peakB)
       return peakA;
@@ -291,13 +206,13 @@ Packing pack(const std::vector<PackItem> &items, uint32_t length) {
   // Several short walks find more than a long one. What never meets nine (or eight) tenths of the peak has its place in
   // the end.
   constexpr uint32_t kWalks = 8;
-  const uint64_t goal = live[peak] + (packing.bytes + live[peak]) / 64;
+  const uint64_t goal = std::max(enoughHere, live[peak] + (packing.bytes + live[peak]) / 64);
   for (uint32_t walk = 0; walk < kWalks && search.best() > goal; ++walk) {
     const uint64_t high = live[peak] / 10 * (walk % 2 ? 8 : 9);
     const auto isHigh = [&](const Interval &interval) {
       return *std::max_element(live.begin() + interval.first, live.begin() + interval.last + 1) >= high;
     };
-    const auto isCritical = [&](const Entry &e) {
+    const auto isCritical = [&](const PackEntry &e) {
       return e.several ? std::any_of(e.several->begin(), e.several->end(), isHigh) : isHigh({e.first, e.last});
     };
     search.moveForward(isCritical, goal, walk);

@@ -23,7 +23,8 @@ struct Packing {
 };
 
 /// Places the items so that no two that live at one moment share an address. Deterministic: integers and total orders
-/// only. `length`: number of moments; every interval ends below it.
-Packing pack(const std::vector<PackItem> &items, uint32_t length);
+/// only. `length`: number of moments; every interval ends below it. The search for a smaller packing ends with the
+/// first that takes at most `enough` bytes.
+Packing pack(const std::vector<PackItem> &items, uint32_t length, uint64_t enough = 0);
 
 } // namespace ztc

@@ -2,9 +2,9 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/StepRuns.h"
+#include "runtime/Memory/ArenaSize.h"
 #include "runtime/Memory/DiskStaging.h"
 #include "runtime/Memory/MemoryTimeline.h"
-#include "runtime/Memory/Packer.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
@@ -216,19 +216,27 @@ static std::pair<uint32_t, uint64_t> largestMoment(const std::vector<PackItem> &
   return best;
 }
 
-StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
+namespace {
+/// What there is to lay out in the arena of the device, and the timeline that it lives on.
+struct DevicePieces {
+  std::vector<PackItem> items;
+  std::vector<uint32_t> slots; ///< by item
+  uint32_t length = 0;         ///< in moments
+};
+} // namespace
+
+/// The pieces of the device; what lies in the spaces below is placed in `memory`.
+static StatusOr<DevicePieces> collectPieces(const plan::Plan &plan, const PlanShape &shape, MemoryPlan &memory) {
   if (shape.world == 0 || shape.accumulate == 0)
     return invalidArgument(
         fmt::format("a plan of memory for {} ranks and {} micro-steps", shape.world, shape.accumulate));
   const Timeline timeline(plan);
-  const std::vector<std::vector<Interval>> lifetimes = timeline.lifetimes(shape);
-
-  MemoryPlan memory;
+  std::vector<std::vector<Interval>> lifetimes = timeline.lifetimes(shape);
+  DevicePieces pieces;
+  pieces.length = timeline.length();
   memory.slots.resize(static_cast<size_t>(plan.slots_size()));
   const bool hasDisk = std::ranges::any_of(plan.slots(), [](const plan::Slot &s) { return s.space() == plan::DISK; });
   const uint64_t alignment = hasDisk ? kDirectMemoryAlignment : kArenaAlignment;
-  std::vector<PackItem> items;
-  std::vector<uint32_t> slotOfItem;
   uint64_t total = 0;
   for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
     const plan::Slot &record = plan.slots(static_cast<int>(slot));
@@ -250,36 +258,42 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
         space.byClass[static_cast<size_t>(record.slot_class() - 1)] += memory.slots[slot].bytes;
       continue;
     }
-    items.push_back({roundUp(*bytes, alignment), lifetimes[slot]});
-    slotOfItem.push_back(slot);
+    pieces.items.push_back({roundUp(*bytes, alignment), std::move(lifetimes[slot])});
+    pieces.slots.push_back(slot);
   }
+  return pieces;
+}
 
+StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
+  MemoryPlan memory;
+  ZTC_ASSIGN_OR_RETURN(const DevicePieces pieces, collectPieces(plan, shape, memory));
+  const std::vector<PackItem> &items = pieces.items;
   if (memory.disk.bytes && shape.threads == 0) {
     const uint64_t before = memory.host.bytes;
     memory.host.bytes = roundUp(before, kDiskAlignment) + std::min(memory.disk.bytes, kDiskStagingBytes);
     memory.host.byClass[static_cast<size_t>(plan::IO - 1)] += memory.host.bytes - before;
   }
 
-  const Packing packing = pack(items, timeline.length());
+  const Packing packing = pack(items, pieces.length);
   memory.arenaBytes = packing.bytes;
   for (size_t i = 0; i < items.size(); ++i)
-    memory.slots[slotOfItem[i]] = {packing.offsets[i], items[i].bytes};
-  for (uint32_t slot = 0; slot < lifetimes.size(); ++slot)
+    memory.slots[pieces.slots[i]] = {packing.offsets[i], items[i].bytes};
+  for (uint32_t slot = 0; slot < memory.slots.size(); ++slot)
     if (const uint32_t storage = storageOf(plan, shape, slot); storage != slot) {
       const uint64_t bytes =
           std::min(sizeBytes(plan.slots(static_cast<int>(slot)).size(), shape), memory.slots[storage].bytes);
       memory.slots[slot] = {bytes ? memory.slots[storage].offset : 0, bytes};
     }
 
-  const auto [peak, live] = largestMoment(items, timeline.length());
+  const auto [peak, live] = largestMoment(items, pieces.length);
   memory.largestLiveBytes = live;
-  std::tie(memory.peakProgram, memory.peakStep) = timeline.place(peak);
+  std::tie(memory.peakProgram, memory.peakStep) = Timeline(plan).place(peak);
   uint64_t counted = 0;
   for (size_t i = 0; i < items.size(); ++i)
     for (const Interval &interval : items[i].lifetime)
       if (interval.first <= peak && peak <= interval.last) {
-        memory.liveAtPeak.push_back(slotOfItem[i]);
-        const int slotClass = plan.slots(static_cast<int>(slotOfItem[i])).slot_class();
+        memory.liveAtPeak.push_back(pieces.slots[i]);
+        const int slotClass = plan.slots(static_cast<int>(pieces.slots[i])).slot_class();
         if (slotClass >= 1 && slotClass < static_cast<int>(kMemoryClassCount)) {
           memory.byClass[static_cast<size_t>(slotClass - 1)] += items[i].bytes;
           counted += items[i].bytes;
@@ -287,6 +301,23 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
       }
   memory.byClass.back() = memory.arenaBytes - counted;
   return memory;
+}
+
+StatusOr<ArenaSize> ArenaSize::of(const plan::Plan &plan, const PlanShape &shape) {
+  MemoryPlan below;
+  ZTC_ASSIGN_OR_RETURN(DevicePieces pieces, collectPieces(plan, shape, below));
+  ArenaSize size;
+  size.items_ = std::move(pieces.items);
+  size.length_ = pieces.length;
+  return size;
+}
+
+uint64_t ArenaSize::largestLiveBytes() const {
+  return largestMoment(items_, length_).second;
+}
+
+uint64_t ArenaSize::bytes(uint64_t enough) const {
+  return pack(items_, length_, enough).bytes;
 }
 
 MemoryTimeline memoryTimeline(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory) {

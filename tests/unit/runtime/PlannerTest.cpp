@@ -2,6 +2,7 @@
 // tight and quick.
 #include "runtime/Memory/Planner.h"
 #include "Scratch.h"
+#include "runtime/Memory/ArenaSize.h"
 #include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
@@ -145,6 +146,7 @@ TEST(Planner, SizesFollowWorldAndThreads) {
   EXPECT_EQ(memory->slots[1].bytes, 4096u);
   plan.mutable_slots(1)->mutable_size()->set_elements(1ull << 59);
   EXPECT_EQ(planMemory(plan, {4, 1, 100}).status().code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(ArenaSize::of(plan, {4, 1, 100}).status().code(), StatusCode::InvalidArgument);
 }
 
 /// Every pair of slots that lives at one moment, by the rules written out again and slowly.
@@ -219,6 +221,15 @@ TEST(Planner, RandomPlansHaveNoOverlapAndSumUp) {
     }
     EXPECT_EQ(memory->largestLiveBytes, largest);
     EXPECT_GE(memory->arenaBytes, largest);
+    const StatusOr<ArenaSize> arena = ArenaSize::of(plan, shape);
+    ASSERT_OK(arena.status());
+    EXPECT_EQ(arena->largestLiveBytes(), largest);
+    EXPECT_EQ(arena->bytes(), memory->arenaBytes);
+    for (const uint64_t enough : {largest, (largest + memory->arenaBytes) / 2, memory->arenaBytes,
+                                  memory->arenaBytes + 256 * (random() % 40), 2 * memory->arenaBytes}) {
+      EXPECT_GE(arena->bytes(enough), memory->arenaBytes);
+      EXPECT_LE(arena->bytes(enough), std::max(enough, memory->arenaBytes));
+    }
     for (size_t a = 0; a < slots; ++a) {
       EXPECT_EQ(memory->slots[a].offset, again->slots[a].offset);
       EXPECT_EQ(memory->slots[a].offset % kArenaAlignment, 0u);
