@@ -70,11 +70,58 @@ void setOperand(plan_ir::StepOpInterface step, unsigned index, plan_ir::OperandA
   step->setAttr("slots", ArrayAttr::get(step.getContext(), slots));
 }
 
+/// Slots by name, and the steps that use those which are rounded, gathered once for all buckets: a walk over the module
+/// for each of them would grow with the square of the depth.
+class RoundedSlots {
+public:
+  RoundedSlots(ModuleOp module, ArrayRef<plan_ir::StepOpInterface> rounds) {
+    for (auto slot : module.getOps<plan_ir::SlotOp>())
+      slots[slot.getSymNameAttr()] = slot;
+    for (plan_ir::StepOpInterface round : rounds)
+      for (unsigned index : {0, 1})
+        users.try_emplace(operandOf(round, index).getSlot().getAttr());
+    for (auto program : module.getOps<plan_ir::ProgramOp>())
+      for (auto step : program.getBody().front().getOps<plan_ir::StepOpInterface>())
+        add(step);
+  }
+
+  plan_ir::SlotOp slot(StringAttr name) const { return slots.lookup(name); }
+
+  /// All steps that use one of the two, those of a program in order, and maybe steps that did before they changed.
+  SmallVector<Operation *> usersOf(plan_ir::SlotOp a, plan_ir::SlotOp b) const {
+    SmallVector<Operation *> found;
+    for (plan_ir::SlotOp slot : {a, b})
+      llvm::append_range(found, users.find(slot.getSymNameAttr())->second);
+    llvm::sort(found, [](Operation *x, Operation *y) {
+      return x->getBlock() != y->getBlock() ? x->getBlock() < y->getBlock() : x->isBeforeInBlock(y);
+    });
+    found.erase(llvm::unique(found), found.end());
+    return found;
+  }
+
+  /// To be called for a new step, and for one whose slots have changed.
+  void add(plan_ir::StepOpInterface step) {
+    for (unsigned index = 0; index < step.getStepSlots().size(); ++index)
+      if (auto found = users.find(operandOf(step, index).getSlot().getAttr()); found != users.end())
+        found->second.push_back(step);
+  }
+
+  void erase(plan_ir::StepOpInterface step) {
+    for (auto &[name, steps] : users)
+      llvm::erase(steps, step.getOperation());
+    step->erase();
+  }
+
+private:
+  llvm::DenseMap<StringAttr, plan_ir::SlotOp> slots;
+  llvm::DenseMap<StringAttr, SmallVector<Operation *, 0>> users;
+};
+
 /// The rounding of one bucket's gradient.
 class BucketRounding {
 public:
-  BucketRounding(ModuleOp module, plan_ir::ProgramOp program, plan_ir::StepOpInterface round)
-      : module(module), program(program), round(round) {}
+  BucketRounding(RoundedSlots &slots, plan_ir::ProgramOp program, plan_ir::StepOpInterface round)
+      : slots(slots), program(program), round(round) {}
 
   /// How many products write their gradient rounded from now on.
   unsigned run() {
@@ -86,16 +133,17 @@ public:
     for (const GradientWriter &writer : writers)
       rewrite(writer);
     rewriteRounding(rest);
-    if (SymbolTable::symbolKnownUseEmpty(wide, module))
-      wide.erase();
     return products;
   }
+
+  /// The gradient in f32, which nothing may use any more after run().
+  plan_ir::SlotOp wideSlot() const { return wide; }
 
 private:
   bool findSlots() {
     const plan_ir::OperandAttr from = operandOf(round, 0), to = operandOf(round, 1);
-    wide = module.lookupSymbol<plan_ir::SlotOp>(from.getSlot().getAttr());
-    narrow = module.lookupSymbol<plan_ir::SlotOp>(to.getSlot().getAttr());
+    wide = slots.slot(from.getSlot().getAttr());
+    narrow = slots.slot(to.getSlot().getAttr());
     const auto isBucket = [](plan_ir::SlotOp slot) {
       return slot && slot.getSizeKind() == plan_ir::SizeKind::Full && slot.getSpace() == plan_ir::Space::Device;
     };
@@ -106,27 +154,24 @@ private:
   /// All that writes the gradient comes before the rounding, and nothing else reads it or touches its rounded form
   /// until then.
   bool findWriters() {
-    bool isPast = false;
-    for (auto other : module.getOps<plan_ir::ProgramOp>())
-      for (Operation &op : other.getBody().front()) {
-        auto step = cast<plan_ir::StepOpInterface>(op);
-        if (&op == round.getOperation()) {
-          isPast = true;
+    for (Operation *op : slots.usersOf(wide, narrow)) {
+      if (op == round.getOperation())
+        continue;
+      auto step = cast<plan_ir::StepOpInterface>(op);
+      const bool isHere = op->getParentOp() == program, isBefore = isHere && op->isBeforeInBlock(round);
+      for (unsigned index = 0; index < step.getStepSlots().size(); ++index) {
+        const plan_ir::OperandAttr operand = operandOf(step, index);
+        const StringAttr slot = operand.getSlot().getAttr();
+        if (isBefore && slot == narrow.getSymNameAttr())
+          return false;
+        if (slot != wide.getSymNameAttr())
           continue;
-        }
-        for (unsigned index = 0; index < step.getStepSlots().size(); ++index) {
-          const plan_ir::OperandAttr operand = operandOf(step, index);
-          const StringAttr slot = operand.getSlot().getAttr();
-          if (other == program && !isPast && slot == narrow.getSymNameAttr())
-            return false;
-          if (slot != wide.getSymNameAttr())
-            continue;
-          if (other != program || isPast || operand.getBytes() == 0 || operand.getAccess() == Access::Read ||
-              !isa<plan_ir::GemmOp, plan_ir::ScaledGemmOp, plan_ir::LaunchOp>(op))
-            return false;
-          writers.push_back({step, index, operand.getOffset(), operand.getBytes()});
-        }
+        if (!isBefore || operand.getBytes() == 0 || operand.getAccess() == Access::Read ||
+            !isa<plan_ir::GemmOp, plan_ir::ScaledGemmOp, plan_ir::LaunchOp>(op))
+          return false;
+        writers.push_back({step, index, operand.getOffset(), operand.getBytes()});
       }
+    }
     llvm::stable_sort(writers, [](const GradientWriter &a, const GradientWriter &b) { return a.begin < b.begin; });
     return true;
   }
@@ -175,6 +220,7 @@ private:
     copy->setAttr("label", builder.getStringAttr(op.getStepLabel() + ", single"));
     op->setAttr("only_if_accumulating", builder.getUnitAttr());
     copy->setAttr("unless_accumulating", builder.getUnitAttr());
+    slots.add(copy);
     return copy;
   }
 
@@ -196,6 +242,7 @@ private:
       setOperand(step, writer.index,
                  plan_ir::OperandAttr::get(context, access, FlatSymbolRefAttr::get(narrow), inNarrow(writer.begin),
                                            inNarrow(writer.bytes), false));
+      slots.add(step);
       return;
     }
     setOperand(step, writer.index,
@@ -206,7 +253,7 @@ private:
   void rewriteRounding(uint64_t restElements) {
     if (restElements == 0) {
       if (isAlways)
-        round->erase();
+        slots.erase(round);
       else
         round->setAttr("only_if_accumulating", UnitAttr::get(round.getContext()));
       return;
@@ -222,7 +269,7 @@ private:
                                          split / kWideBytes * narrowBytes, restElements * narrowBytes, false));
   }
 
-  ModuleOp module;
+  RoundedSlots &slots;
   plan_ir::ProgramOp program;
   plan_ir::StepOpInterface round;
   plan_ir::SlotOp wide, narrow, rest;
@@ -243,11 +290,33 @@ struct RoundInProducts : impl::RoundInProductsBase<RoundInProducts> {
     for (auto step : program.getBody().front().getOps<plan_ir::StepOpInterface>())
       if (roundedType(step))
         rounds.push_back(step);
-    for (plan_ir::StepOpInterface round : rounds)
-      products += BucketRounding(module, program, round).run();
+    RoundedSlots slots(module, rounds);
+    SmallVector<plan_ir::SlotOp> wide;
+    for (plan_ir::StepOpInterface round : rounds) {
+      BucketRounding rounding(slots, program, round);
+      if (const unsigned rounded = rounding.run()) {
+        products += rounded;
+        wide.push_back(rounding.wideSlot());
+      }
+    }
+    eraseUnused(module, wide);
     if (products)
       remark::passed(program.getLoc(), remark::RemarkOpts::name("gradients").category(DEBUG_TYPE))
           << std::to_string(products) << " products round the gradient that they give";
+  }
+
+  static void eraseUnused(ModuleOp module, ArrayRef<plan_ir::SlotOp> slots) {
+    if (slots.empty())
+      return;
+    const std::optional<SymbolTable::UseRange> uses = SymbolTable::getSymbolUses(&module.getBodyRegion());
+    if (!uses)
+      return;
+    llvm::DenseSet<StringAttr> used;
+    for (const SymbolTable::SymbolUse &use : *uses)
+      used.insert(use.getSymbolRef().getRootReference());
+    for (plan_ir::SlotOp slot : slots)
+      if (!used.contains(slot.getSymNameAttr()))
+        slot.erase();
   }
 };
 } // namespace
