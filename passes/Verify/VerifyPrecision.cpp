@@ -169,6 +169,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       types[(graph::argumentKind(function, index) + " " + graph::argString(function, index, graph::kName)).str()] =
           elementOf(function.getArgument(index));
     Type states;
+    const bool hasMasters = !graph::argumentsWithRole(function, graph::Role::Master).empty();
     for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter)) {
       std::string name = graph::argString(function, index, graph::kName).str();
       auto typeOf = [&](StringRef role) { return types.lookup((role + " " + name).str()); };
@@ -180,7 +181,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       if (typeOf("gradient") != parameter)
         return function.emitOpError("N4: the gradient of '") << name << "' has not the type of the parameter";
       // Without masters bf16 weights are rounded as they are updated.
-      const bool isWithout = parameter.isBF16() && graph::argumentsWithRole(function, graph::Role::Master).empty();
+      const bool isWithout = parameter.isBF16() && !hasMasters;
       if (typeOf("master") != master && !isWithout)
         return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
       const bool isMatrix = bool(function.getArgAttr(index, graph::kChangeFactor));
