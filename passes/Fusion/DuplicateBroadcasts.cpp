@@ -12,6 +12,7 @@ namespace ztc {
 namespace {
 struct DuplicateBroadcasts : impl::DuplicateBroadcastsBase<DuplicateBroadcasts> {
   void runOnOperation() override {
+    bool isChanged = false;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<Operation *> repeated;
       for (Operation &op : function.getBody().front())
@@ -19,20 +20,26 @@ struct DuplicateBroadcasts : impl::DuplicateBroadcastsBase<DuplicateBroadcasts> 
             cast<RankedTensorType>(op.getResult(0).getType()).hasStaticShape())
           repeated.push_back(&op);
       for (Operation *op : repeated)
-        duplicate(op);
+        isChanged |= duplicate(op);
     }
+    if (!isChanged)
+      markAllAnalysesPreserved();
   }
 
-  /// One copy before each reader that takes it in.
-  static void duplicate(Operation *op) {
+  /// One copy before each reader that takes it in; whether there was one, or the op went because nothing reads it.
+  static bool duplicate(Operation *op) {
+    bool isChanged = false;
     for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
       if (op->hasOneUse() || !use.getOwner()->hasTrait<OpTrait::Elementwise>())
         continue;
       OpBuilder builder(use.getOwner());
       use.set(builder.clone(*op)->getResult(0));
+      isChanged = true;
     }
-    if (op->use_empty())
-      op->erase();
+    if (!op->use_empty())
+      return isChanged;
+    op->erase();
+    return true;
   }
 };
 } // namespace

@@ -19,15 +19,22 @@ bool movesElements(Operation *op) {
 
 struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
   void runOnOperation() override {
+    bool isChanged = false;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Block &block = function.getBody().front();
       for (Operation &op : llvm::make_early_inc_range(block))
-        if (movesElements(&op) && isWidening(op.getOperand(0).getDefiningOp()))
+        if (movesElements(&op) && isWidening(op.getOperand(0).getDefiningOp())) {
           widenAfter(&op);
+          isChanged = true;
+        }
       for (auto cast : llvm::make_early_inc_range(block.getOps<graph::CastOp>()))
-        if (isWidening(cast) && !cast.getY().hasOneUse())
+        if (isWidening(cast) && !cast.getY().hasOneUse()) {
           duplicate(cast);
+          isChanged = true;
+        }
     }
+    if (!isChanged)
+      markAllAnalysesPreserved();
   }
 
   /// A move of a widened value as the widening of the moved one.

@@ -51,6 +51,8 @@ struct ExpandOrthogonalizations : impl::ExpandOrthogonalizationsBase<ExpandOrtho
   void runOnOperation() override {
     SmallVector<graph::OrthogonalizeOp> ops;
     getOperation().walk([&](graph::OrthogonalizeOp op) { ops.push_back(op); });
+    if (ops.empty())
+      return markAllAnalysesPreserved();
     for (graph::OrthogonalizeOp op : ops) {
       OpBuilder builder(op);
       op.replaceAllUsesWith(orthogonalized(Expr(builder, op.getLoc(), op.getX())).value());

@@ -103,10 +103,15 @@ void fuseAmax(graph::QuantizeFp8Op quantize) {
 
 struct FuseAmax : impl::FuseAmaxBase<FuseAmax> {
   void runOnOperation() override {
+    bool isChanged = false;
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (auto quantize : llvm::make_early_inc_range(function.getBody().front().getOps<graph::QuantizeFp8Op>()))
-        if (!quantize.getAmax())
+        if (!quantize.getAmax()) {
           fuseAmax(quantize);
+          isChanged = true;
+        }
+    if (!isChanged)
+      markAllAnalysesPreserved();
   }
 };
 } // namespace

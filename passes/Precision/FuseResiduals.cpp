@@ -123,7 +123,7 @@ struct FuseResiduals : impl::FuseResidualsBase<FuseResiduals> {
 
   void runOnOperation() override {
     if (!enabled)
-      return;
+      return markAllAnalysesPreserved();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!graph::isEntry(function, graph::Entry::Update))
         ResidualFuser(function).run();

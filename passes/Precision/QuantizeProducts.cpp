@@ -53,7 +53,8 @@ public:
       : function(microstep), lossOp(lossOpOf(microstep)), builder(microstep.getContext()),
         weightFormat(Float8E4M3FNType::get(microstep.getContext())) {}
 
-  void run() {
+  /// Whether there was a product in fp8.
+  bool run() {
     SmallVector<graph::MatmulOp> products;
     for (auto product : function.getBody().front().getOps<graph::MatmulOp>())
       if (auto format = product->getAttrOfType<TypeAttr>(graph::kFp8)) {
@@ -71,6 +72,7 @@ public:
       product.replaceAllUsesWith(value);
       product.erase();
     }
+    return !products.empty();
   }
 
 private:
@@ -163,8 +165,9 @@ private:
 
 struct QuantizeProducts : impl::QuantizeProductsBase<QuantizeProducts> {
   void runOnOperation() override {
-    if (func::FuncOp microstep = graph::findEntry(getOperation(), graph::Entry::Microstep))
-      ProductQuantizer(microstep).run();
+    func::FuncOp microstep = graph::findEntry(getOperation(), graph::Entry::Microstep);
+    if (!microstep || !ProductQuantizer(microstep).run())
+      markAllAnalysesPreserved();
   }
 };
 } // namespace

@@ -14,14 +14,19 @@ namespace ztc {
 namespace {
 struct AssignMatrices : impl::AssignMatricesBase<AssignMatrices> {
   void runOnOperation() override {
+    bool isChanged = false;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<dist::OwnMatrixOp> owns(function.getBody().front().getOps<dist::OwnMatrixOp>());
       for (dist::OwnMatrixOp own : owns)
         if (failed(assign(own)))
           return signalPassFailure();
-      if (!owns.empty())
-        sinkAll(function);
+      if (owns.empty())
+        continue;
+      sinkAll(function);
+      isChanged = true;
     }
+    if (!isChanged)
+      markAllAnalysesPreserved();
   }
 
   /// Each collective of a direction took along what is made of it, up to the next one, and may have left behind what

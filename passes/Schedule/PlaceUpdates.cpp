@@ -125,8 +125,9 @@ private:
 struct PlaceUpdates : impl::PlaceUpdatesBase<PlaceUpdates> {
   void runOnOperation() override {
     func::FuncOp microstep = graph::findEntry(getOperation(), graph::Entry::Microstep);
-    if (graph::updatesInBackward(getOperation()) && microstep)
-      UpdatePlacer(microstep).run();
+    if (!graph::updatesInBackward(getOperation()) || !microstep)
+      return markAllAnalysesPreserved();
+    UpdatePlacer(microstep).run();
   }
 };
 } // namespace

@@ -115,7 +115,7 @@ struct UpdateInBackward : impl::UpdateInBackwardBase<UpdateInBackward> {
     func::FuncOp microstep = graph::findEntry(module, graph::Entry::Microstep),
                  update = graph::findEntry(module, graph::Entry::Update);
     if (!graph::updatesInBackward(module) || !microstep || !update)
-      return;
+      return markAllAnalysesPreserved();
     if (failed(UpdateJoiner(microstep, update).run()))
       signalPassFailure();
   }

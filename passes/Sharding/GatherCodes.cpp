@@ -30,19 +30,21 @@ class CodeGatherer {
 public:
   explicit CodeGatherer(func::FuncOp microstep) : function(microstep), builder(microstep.getContext()) {}
 
-  void run() {
+  /// Whether a bucket's codes are gathered from now on.
+  bool run() {
     for (auto gather : function.getBody().front().getOps<dist::AllGatherOp>())
       if (isa<BlockArgument>(gather.getShard()))
         buckets[gather.getShard()].gathers.push_back(gather);
     buckets.remove_if([&](auto &entry) { return !readsCodesAlone(entry.second); });
     if (buckets.empty())
-      return;
+      return false;
     findMaxima();
     for (auto &[shard, bucket] : buckets)
       for (dist::AllGatherOp gather : bucket.gathers)
         gatherCodes(bucket, gather);
     for (auto &[shard, bucket] : buckets)
       erase(bucket);
+    return true;
   }
 
 private:
@@ -155,8 +157,9 @@ private:
 
 struct GatherCodes : impl::GatherCodesBase<GatherCodes> {
   void runOnOperation() override {
-    if (func::FuncOp microstep = graph::findEntry(getOperation(), graph::Entry::Microstep))
-      CodeGatherer(microstep).run();
+    func::FuncOp microstep = graph::findEntry(getOperation(), graph::Entry::Microstep);
+    if (!microstep || !CodeGatherer(microstep).run())
+      markAllAnalysesPreserved();
   }
 };
 } // namespace
