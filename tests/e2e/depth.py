@@ -34,7 +34,7 @@ def per_layer(values):
 def measure(name, model, sizes):
     with scratch() as work:
         models = [deepen(model, work, n) for n in DEPTHS]
-        for options in (["--precision=fp32"], ["--precision=fp32", "--zero=3", "--recompute=layer"]):
+        for options in (["--precision=fp32"], ["--precision=fp32", "--zero=3", "--recompute=layer"], ["--precision=bf16", "--zero=3"]):
             where = " ".join([name, *options])
             steps, files, seconds, planning = [], [], [], []
             for source in models:
