@@ -26,7 +26,7 @@ struct OffloadChoice {
   };
   Share states;      ///< of the optimizer, all of a bucket together
   Share masters;     ///< what narrow parameters lack
-  Share parameters;  ///< where they are gathered before each use (ZeRO-3), frozen ones first
+  Share parameters;  ///< which come before each use, to be gathered (ZeRO-3) or as they are; frozen ones first
   Share gradients;   ///< from a micro-step to the next, and to the update
   Share activations; ///< of blocks, the first ones first: what waits for the backward
   /// Buckets whose states lie in the host's memory are updated there, by its cores: gradients go down, parameters come

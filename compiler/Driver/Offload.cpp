@@ -65,11 +65,10 @@ std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape
   for (const plan::Bucket &bucket : plan.buckets())
     if (bucket.master_slot() != kAbsent)
       items.push_back({&OffloadChoice::masters, bytesOf(bucket.master_slot())});
-  if (plan.zero() == 3)
-    for (bool trainable : {false, true})
-      for (const plan::Bucket &bucket : plan.buckets())
-        if (bucket.trainable() == trainable)
-          items.push_back({&OffloadChoice::parameters, bytesOf(bucket.parameter_slot())});
+  for (bool trainable : {false, true})
+    for (const plan::Bucket &bucket : plan.buckets())
+      if (bucket.trainable() == trainable)
+        items.push_back({&OffloadChoice::parameters, bytesOf(bucket.parameter_slot())});
   if (!hasBudget)
     return items;
   for (const plan::Bucket &bucket : plan.buckets())

@@ -9,7 +9,7 @@
 namespace ztc::driver {
 
 /// What may leave the device, in the order in which it does: optimizer states first, which a step needs once; then
-/// masters; then parameters that are gathered before each use, frozen ones first, which are never written. A budget may
+/// masters; then parameters, which come before each use, frozen ones first, which are never written. A budget may
 /// ask for more: then gradients, a bucket at a time, which move in each micro-step, and what blocks
 /// keep for their backward, a block at a time, the first ones first.
 struct OffloadItem {

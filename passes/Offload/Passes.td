@@ -8,6 +8,7 @@ def PlaceBelow : Pass<"ztc-place-below", "mlir::ModuleOp"> {
   let description = [{
     The choice (OffloadChoice.h) counts buckets, for each kind of slot: the first in `host`, the next in `disk`. A slot stays on the device, with a
     remark, where a step needs it that no move can serve: anything but one launch of `@update` (or of `@microstep`, where it updates) over the bucket, and, of parameters, their gathers.
+    Parameters that every rank keeps whole are left to `ztc-bring-parameters`.
 
         plan.slot @block0.exp_avg optimizer shard 4096 x f32 {persistent}
 
@@ -34,6 +35,31 @@ def MoveGathers : Pass<"ztc-move-gathers", "mlir::ModuleOp"> {
         plan.collective "all_gather block0" [#plan.operand<read @block0.gathered, 0, 0, own_shard>, #plan.operand<write @block0.gathered, 0, 0>] {stream = 1, ...}
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
+}
+
+def BringParameters : Pass<"ztc-bring-parameters", "mlir::ModuleOp"> {
+  let summary = "Parameters that every rank keeps whole, and that the choice names, lie in a lower space, and come to a window for the steps that work on them.";
+  let description = [{
+    At stages 0 to 2 nothing is gathered before its use: a window of the bucket's size lives from a move to the last of the steps that follow one another
+    closely, which are those between which fewer than two other blocks compute. A block has one for its forward and one for its backward; what stands around the
+    turning point has one for both. It comes while the block before is computed.
+    The update of a whole bucket (stage 0) works on them where they lie, piece by piece (`ztc-stream-update`, `ztc-update-on-host`); that of a shard, which a gather in
+    place makes whole again (stages 1 and 2), in a window, which goes down while the next bucket is updated. What another slot shares stays on the device, with a remark.
+
+        plan.slot @block0.parameter parameters full 4096 x bf16 {persistent}
+        plan.gemm "layer 0 matmul" [..., #plan.operand<read @block0.parameter, 0, 8192>, ...]
+
+    becomes
+
+        plan.slot @block0.parameter parameters full 4096 x bf16 {persistent, space = #plan.space<host>}
+        plan.slot @block0.parameter.brought gathered full 4096 x bf16
+        plan.move "block0.parameter.brought in" [#plan.operand<read @block0.parameter, 0, 0>, #plan.operand<write @block0.parameter.brought, 0, 0>] {stream = 2}
+        ...
+        plan.wait "block0.parameter.brought in done" [#plan.operand<write @block0.parameter.brought, 0, 0>] ...
+        plan.gemm "layer 0 matmul" [..., #plan.operand<read @block0.parameter.brought, 0, 8192>, ...]
+  }];
+  let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
+  let options = [Option<"choice", "choice", "std::string", "\"none\"", "what lies below, e.g. parameters=12+0: host + disk, frozen buckets first">];
 }
 
 def UpdateOnHost : Pass<"ztc-update-on-host", "mlir::ModuleOp"> {

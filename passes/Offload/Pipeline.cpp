@@ -4,6 +4,7 @@ void ztc::populateOffloadPipeline(mlir::OpPassManager &pm, const OffloadChoice &
   pm.addPass(createPlaceBelow({choice.text()}));
   pm.addPass(createMoveGathers());
   pm.addPass(createStageSlots({choice.text()}));
+  pm.addPass(createBringParameters({choice.text()}));
   pm.addPass(createUpdateOnHost({choice.text()}));
   pm.addPass(createStreamUpdate());
   pm.addPass(createNameMovedSlots());

@@ -46,13 +46,21 @@ public:
     for (bool trainable : {false, true})
       for (auto bucket : module.getOps<plan_ir::BucketOp>())
         if (bucket.getTrainable() == trainable)
-          parameters.push_back({bucket.getParameterSlotAttr()});
+          parameters.push_back(isWhole(bucket) ? SmallVector<FlatSymbolRefAttr>()
+                                               : SmallVector<FlatSymbolRefAttr>{bucket.getParameterSlotAttr()});
     place(states, choice.states);
     place(masters, choice.masters);
     place(parameters, choice.parameters);
   }
 
 private:
+  /// Parameters that a rank keeps whole are not gathered: ztc-bring-parameters places them, and brings them where they
+  /// are needed.
+  bool isWhole(plan_ir::BucketOp bucket) {
+    auto slot = module.lookupSymbol<plan_ir::SlotOp>(bucket.getParameterSlot());
+    return slot && slot.getSizeKind() == plan_ir::SizeKind::Full;
+  }
+
   void place(ArrayRef<SmallVector<FlatSymbolRefAttr>> groups, OffloadChoice::Share share) {
     for (auto [index, group] : llvm::enumerate(groups)) {
       const Space space = spaceOf(share, index);

@@ -3,6 +3,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
+#include "passes/Offload/StepOrder.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -43,65 +44,6 @@ struct StagedSlot {
   bool isCompleted = false; ///< another slot takes what is in it at the end of the last micro-step
   bool isLastOnly = false;  ///< it is written in the last micro-step alone
   SmallVector<Region> regions;
-};
-
-/// The steps that compute, of one program, by place.
-class StepOrder {
-public:
-  explicit StepOrder(plan_ir::ProgramOp program) {
-    for (Operation &op : program.getBody().front())
-      if (auto step = dyn_cast<plan_ir::StepOpInterface>(op);
-          step && step.getStepStream() == 0 && !isa<plan_ir::RecordOp, plan_ir::WaitOp>(op)) {
-        places[&op] = unsigned(steps.size());
-        steps.push_back(&op);
-        layers.push_back(step.getStepLayer());
-      }
-  }
-  unsigned size() const { return unsigned(steps.size()); }
-  Operation *at(unsigned place) const { return steps[place]; }
-  bool contains(Operation *op) const { return places.contains(op); }
-  unsigned placeOf(Operation *op) const { return places.lookup(op); }
-  /// Of this step, or of the first one after it; size() where there is none.
-  unsigned placeFrom(Operation *op) const {
-    while (op && !contains(op))
-      op = op->getNextNode();
-    return op ? placeOf(op) : size();
-  }
-  /// Of this step, or of the last one before it.
-  unsigned placeUntil(Operation *op) const {
-    while (op && !contains(op))
-      op = op->getPrevNode();
-    return op ? placeOf(op) : 0;
-  }
-
-  /// The first step of the block that is computed right before the one of step `place`, but none before `least`.
-  unsigned oneBlockBefore(unsigned place, unsigned least) const {
-    unsigned other = place;
-    while (other > least && isSameBlock(other - 1, place))
-      --other;
-    if (other <= least)
-      return std::min(place, std::max(other, least));
-    const unsigned before = other - 1;
-    while (other > least && isSameBlock(other - 1, before))
-      --other;
-    return other;
-  }
-  /// The step after the block that is computed right after the one of step `place`; size() where there is none.
-  unsigned oneBlockAfter(unsigned place) const {
-    unsigned other = place + 1;
-    while (other < size() && isSameBlock(other, place))
-      ++other;
-    const unsigned next = other;
-    while (other < size() && isSameBlock(other, next))
-      ++other;
-    return other;
-  }
-
-private:
-  bool isSameBlock(unsigned a, unsigned b) const { return layers[a] == layers[b]; }
-  SmallVector<Operation *> steps;
-  SmallVector<int64_t> layers; ///< of each step
-  llvm::DenseMap<Operation *, unsigned> places;
 };
 
 class SlotStager {

@@ -62,7 +62,7 @@ with scratch() as work:
             plain, _ = compiled(model, f"plain-{precision}-{zero}", f"--precision={precision}", f"--zero={zero}")
             plan, said = compiled(model, f"below-{precision}-{zero}", f"--precision={precision}", f"--zero={zero}", *below)
             check(f"{precision}, ZeRO-{zero}: the compiler says what lies where", re.search(r"^host .*optimizer", said, re.M) and re.search(r"^disk .*optimizer", said, re.M), said)
-            check(f"{precision}, ZeRO-{zero}: parameters are below where they are gathered", ("parameters" in said.split("disk ")[-1].split("a step")[0]) == (zero == 3), said)
+            check(f"{precision}, ZeRO-{zero}: parameters are below", "parameters" in said.split("disk ")[-1].split("a step")[0], said)
             for ranks in (1, 2, 3) if zero in (1, 3) else (1,):
                 if ranks not in expected:
                     expected[ranks] = bits(plain, work, ranks=ranks)[:2]
