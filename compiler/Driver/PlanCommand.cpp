@@ -103,7 +103,7 @@ std::vector<StagePart> Search::partsOf(const PlanMethod &method) const {
 
 std::vector<StagePart> Search::partsBelow(const PlanMethod &method) const {
   const bool hasSpace = scope.gpu ? !options.given.count("host-mem") || options.hostMemory : options.hostMemory != 0;
-  if ((!hasSpace && options.disk.empty()) || options.optimizer == "muon") // whose updates need whole matrices
+  if (!hasSpace && options.disk.empty())
     return {};
   const auto known = found.find(&method);
   std::vector<StagePart> parts;

@@ -86,9 +86,6 @@ static std::string conflictOfMuon(const CompileOptions &o) {
   if (o.updateTime == UpdateTime::InBackward)
     return "--update=in-backward: muon gathers the direction of a whole bucket, which the backward would wait for: "
            "leave it out, or take another --optimizer";
-  if (o.hostMemory || !o.disk.empty())
-    return "--host-mem and --disk: an update from there comes in pieces, and muon needs whole matrices: leave them "
-           "out, or take another --optimizer";
   return {};
 }
 

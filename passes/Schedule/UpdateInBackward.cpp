@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/UpdateTime.h"
 #include "mlir/IR/IRMapping.h"
@@ -116,6 +117,12 @@ struct UpdateInBackward : impl::UpdateInBackwardBase<UpdateInBackward> {
                  update = graph::findEntry(module, graph::Entry::Update);
     if (!graph::updatesInBackward(module) || !microstep || !update)
       return markAllAnalysesPreserved();
+    if (auto directions = update.getBody().front().getOps<graph::MomentumDirectionOp>(); !directions.empty()) {
+      (*directions.begin())
+          ->emitError("is made orthogonal as a whole bucket, which is gathered for it: no update in "
+                      "the backward");
+      return signalPassFailure();
+    }
     if (failed(UpdateJoiner(microstep, update).run()))
       signalPassFailure();
   }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Muon beside AdamW against PyTorch (tests/golden/muon.py): losses, norms, the first momentum and final weights; every ZeRO stage gives the same bits on 1, 2, 3 and
-4 ranks, whichever rank makes a matrix orthogonal, and so does a run that is resumed on another number of ranks; states in fewer bits, weights without masters, adapters;
-what cannot be together is one message."""
+4 ranks, whichever rank makes a matrix orthogonal, and so does a run that is resumed on another number of ranks; states in fewer bits, weights without masters, adapters,
+states and weights below the device; what cannot be together is one message."""
 import array
 import json
 import math
+import re
 
 from support import GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch, write_safetensors
 
@@ -96,6 +97,21 @@ with scratch() as work:
     check("stopped at zero 3 on 4 ranks, resumed at zero 1 on 2: the same bits",
           [tensors(resumed / f"step-{goldens['steps']:08}", kind) for kind in KINDS] == bits[0, 1])
 
+    # Momenta, the others' states and weights below the device; updated there or in pieces on it: a direction is one bucket's, whole where it is made orthogonal.
+    disk = work / "disk"
+    disk.mkdir()
+    for zero, world in ((0, 1), (0, 2), (1, 2), (2, 2), (3, 1), (3, 3)):
+        for name, options in {"both": ["--host-mem=64KiB", f"--disk={disk}"], "on the host": ["--host-mem=1GiB", "--offload-update=host"]}.items():
+            plan = compiled(work, f"{name}-{zero}-{world}".replace(" ", "-"), f"--zero={zero}", *options)
+            folder, log = work / f"ck-{name}-{zero}-{world}", work / "log-below"
+            run("ztc-run", plan, *arguments(case, data=repeated_rows(work, world), clip=0), f"--ranks={world}", f"--save={folder}", "--poison", f"--log-json={log}")
+            check(f"below, {name}, zero {zero} on {world} ranks: the bits of one rank", [tensors(folder / f"step-{goldens['steps']:08}", kind) for kind in KINDS] == bits[0, 1])
+            spaces = json.loads(log.read_text().splitlines()[0])["spaces"]
+            moved = {space: s["predicted_bytes"] for space, s in spaces.items() if s["predicted_bytes"] == s["allocated_bytes"] > 0}
+            check("predicted = reserved", set(moved) == ({"host", "disk"} if name == "both" else {"host"}), spaces)
+        text = run("ztc", "inspect", plan, "--text").stdout
+        check(f"zero {zero}: momenta are the host's", re.search(r"momentum_direction.* piece 0", text) and "on the host" in text, text[:2000])
+
     # In fewer bits.
     for name, options in {"bf16": ["--precision=bf16"], "bf16-states": ["--precision=bf16", "--master=none", "--optimizer-state=bf16"],
                           "int8-states": ["--optimizer-state=int8", "--pass-option=ztc-store-masters.block-from=1024"], "fp16": ["--precision=fp16"]}.items():
@@ -113,8 +129,7 @@ with scratch() as work:
         said = run("ztc", "compile", GOLDEN / "grouped/model.onnx", "--batch=2", "--seq=16", "--target=host", "--verify", "--optimizer=muon", *options, "-o",
                    work / "verified.bin", expect=None)
         check(f"--verify holds muon {' '.join(options)}", said.returncode == 0 and "not checked" not in said.stderr, said.stderr[-1500:])
-    for options, words in ((["--update=in-backward"], "--update=in-backward"), (["--host-mem=1GiB"], "--host-mem"),
-                           (["--freeze=layers"], "nothing that muon updates")):
+    for options, words in ((["--update=in-backward"], "--update=in-backward"), (["--freeze=layers"], "nothing that muon updates")):
         said = run("ztc", "compile", GOLDEN / "grouped/model.onnx", "--optimizer=muon", *options, "-o", work / "no.bin", expect=None)
         check(f"muon with {options[0]} is refused", said.returncode in (1, 2) and words in said.stderr and not (work / "no.bin").exists(), said.stderr[-500:])
     said = run("ztc-run", plans[0], "--steps=1", "--nesterov", "--threads=1").stderr
