@@ -9,8 +9,8 @@
 namespace ztc::codegen {
 
 /// A folder of machine code by what it was made of: a kernel that was compiled before is not compiled again. What is
-/// found is held to its checksum; what is damaged counts as not there. Entries that nobody asked for in a week are
-/// removed, and the oldest ones above 1 GiB. Several processes may share a folder, and threads an object.
+/// found is held to its checksum; a damaged entry is compiled again. Entries unused for a week are removed, and
+/// the oldest ones above 1 GiB. Several processes may share a folder, and threads an object.
 ///
 /// Whoever can write to the folder decides what a plan runs: it is made for its owner alone.
 class KernelCache {

@@ -23,7 +23,7 @@ struct FileScan {
   llvm::StringSet<> values;                           ///< all names that something of the graph has
 };
 
-/// False where the bytes are no ONNX model.
+/// False where the bytes do not make an ONNX model.
 bool scanModel(llvm::StringRef file, FileScan &scan);
 
 /// One message of a tensor; its name is left as the message has it.

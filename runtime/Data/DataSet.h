@@ -57,7 +57,7 @@ public:
   /// Whether the file has weights of its targets.
   virtual bool hasWeights() const { return false; }
   /// The weights (S) of a row's targets, all 1 where the file has none. InvalidArgument with file and byte offset on
-  /// one that is no number from 0 to kLargestLossWeight.
+  /// one that is not a number from 0 to kLargestLossWeight.
   virtual Status readWeights(uint64_t, float *weights, uint64_t seq) const {
     std::fill_n(weights, seq, 1.0f);
     return Status::ok();

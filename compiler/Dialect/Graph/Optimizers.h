@@ -55,8 +55,8 @@ struct OptimizerRule {
   /// is nearly zero go one way or the other.
   bool isContinuous = true;
   /// Whether it is for matrices alone, as Muon: graph.momentum_direction keeps the states, graph.orthogonalize makes
-  /// the direction of each matrix orthogonal, and `update` reads that as its gradient and has no states. Parameters
-  /// that are no matrices of transformer blocks follow adamw.
+  /// the direction of each matrix orthogonal, and `update` reads that as its gradient and has no states. Every
+  /// other parameter follows adamw.
   bool orthogonalizes = false;
 
   /// How many states graph.optimizer_step has.
