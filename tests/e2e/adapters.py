@@ -3,10 +3,9 @@
 import array
 import json
 import math
-import os
 import shutil
 
-from support import BUILD, GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, write_safetensors
+from support import GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
 
 CASES = GOLDEN / "adapters"
 
@@ -397,7 +396,7 @@ def quantized(case):
 
 def on_gpus(case):
     """Weights in fewer bits on the CUDA device, over the stand-ins: the host's losses and gradients, on one GPU and with shards on two."""
-    environment = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
+    environment = stand_ins(2, ZTC_CUDNN="0")
     for precision, limits in (("fp32", (1e-6, 1e-6)), ("bf16", (2e-3, 1e-2))):  # losses, norms: those of gpu-models.py
         for ranks, zero in ((1, 0), (2, 3)):
             plan = case.work / f"{precision}-{zero}.bin"

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Optimizer states in 8 bits: the same bits at every stage on 1, 2 and 3 ranks and in a resumed run; a checkpoint holds codes and scales that plans with other states
 read, and back; `ztc memory` names what keeps fp32; losses on text stay within 1 % of those with fp32 states (500 steps: tests/long/small-states.sh)."""
-import array
 import json
 import pathlib
 import statistics
@@ -9,19 +8,13 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "long"))
 from fortunes import split_text
-from support import GOLDEN, ROOT, check, compile_golden, finish, read_log, read_safetensors, run, scratch, write_safetensors
+from support import GOLDEN, ROOT, check, compile_golden, finish, read_log, read_safetensors, repeated_rows, run, scratch, tensors
 
 DATA = GOLDEN / "grouped/data.safetensors"
 BLOCK, STEPS, TEXT_STEPS = 256, 8, 200
 # The golden model's tensors have 512 to 3072 elements: of a model's size they would all keep fp32.
 SMALL = "--pass-option=ztc-store-masters.block-from=512"
 STATES = {"adamw": ("exp_avg", "exp_avg_sq"), "lion": ("exp_avg",), "sgd": ("momentum_buffer",)}
-
-
-def tensors(folder, kinds):
-    """All tensors of a checkpoint, as bytes."""
-    return {(kind, name): (shape, values.tobytes()) for kind in kinds for file in sorted(folder.glob(f"{kind}-*.safetensors"))
-            for name, (shape, values) in read_safetensors(file).items()}
 
 
 def decoded(folder, kind):
@@ -43,16 +36,8 @@ def train(plan, save, *options, ranks=1, data=DATA):
 
 
 with scratch() as work:
-    # Ranks whose targets do not count add nothing to gradients: then all bits are those of one rank, and codes must not know how many there are.
-    rows = read_safetensors(DATA)
-    tokens, targets = rows["input_ids"][1], rows["labels"][1]
-    (count, batch, length), each = rows["input_ids"][0], len(tokens) // STEPS
-    for world in (1, 2, 3):
-        ids, labels = array.array("q"), array.array("q")
-        for step in range(count):
-            ids += tokens[step * each:(step + 1) * each] * world
-            labels += targets[step * each:(step + 1) * each] + array.array("q", [-100]) * (each * (world - 1))
-        write_safetensors(work / f"{world}.safetensors", {"input_ids": ((count, batch * world, length), ids), "labels": ((count, batch * world, length), labels)})
+    # On the same rows all bits are those of one rank, and codes must not know how many there are.
+    rows = {world: repeated_rows(DATA, work, world) for world in (1, 2, 3)}
     for optimizer, states in STATES.items():
         found, whole = {}, optimizer == "adamw"
         for zero in range(4) if whole else (0, 2):
@@ -62,8 +47,8 @@ with scratch() as work:
                 more = ["--recompute=layer"] if zero == 3 else []
                 plan = compile_golden(folder, "grouped", f"--precision={precision}", f"--optimizer={optimizer}", "--optimizer-state=int8", SMALL, f"--zero={zero}", *more)
                 for world in (1, 2, 3) if whole else (1, 2):
-                    last = train(plan, folder / str(world), ranks=world, data=work / f"{world}.safetensors")
-                    found.setdefault(precision, []).append(tensors(last, ("model", *states)))
+                    last = train(plan, folder / str(world), ranks=world, data=rows[world])
+                    found.setdefault(precision, []).append(tensors(last, "model", *states))
         for precision, all_bits in found.items():
             check(f"{optimizer}, {precision}: the same bits at every stage on 1, 2 and 3 ranks", all(bits == all_bits[0] for bits in all_bits) and len(all_bits[0]) > 40, len(all_bits))
         one = next(iter(found.values()))[0]
@@ -76,12 +61,11 @@ with scratch() as work:
     # A run that ends after step 4 and goes on, on other ranks too; in plans whose states are stored otherwise, and back.
     base = work / "adamw-2-fp32"
     plan = base / "grouped.bin"
-    two = work / "2.safetensors"
-    straight = tensors(train(plan, work / "straight", ranks=2, data=two), ("model", *STATES["adamw"]))
-    train(plan, work / "stopped", "--stop-after=4", ranks=2, data=two)
-    resumed = tensors(train(plan, work / "resumed", f"--resume={work / 'stopped'}", ranks=2, data=two), ("model", *STATES["adamw"]))
+    straight = tensors(train(plan, work / "straight", ranks=2, data=rows[2]), "model", *STATES["adamw"])
+    train(plan, work / "stopped", "--stop-after=4", ranks=2, data=rows[2])
+    resumed = tensors(train(plan, work / "resumed", f"--resume={work / 'stopped'}", ranks=2, data=rows[2]), "model", *STATES["adamw"])
     check("a resumed run gives the same bits", resumed == straight and len(resumed) > 40)
-    on_one = tensors(train(plan, work / "one", f"--resume={work / 'stopped'}", data=two), ("model", *STATES["adamw"]))
+    on_one = tensors(train(plan, work / "one", f"--resume={work / 'stopped'}", data=rows[2]), "model", *STATES["adamw"])
     check("and on another number of ranks", on_one == straight)
     wide = work / "wide"
     wide.mkdir()

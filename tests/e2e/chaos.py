@@ -6,7 +6,6 @@ chaos.py [ROUNDS [SEED]]: 20 rounds of seed 1 by default. The seed chooses what 
 import contextlib
 import json
 import os
-import pathlib
 import random
 import shutil
 import signal
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from support import BIN, GOLDEN, Running, check, compile_golden, failures, finish, is_alive, rank_processes, run, scratch, wait_until
+from support import BIN, GOLDEN, Running, check, compile_golden, failures, finish, is_alive, rank_processes, run, scratch, tensor_files, wait_until
 
 rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -191,7 +190,6 @@ with scratch() as work, contextlib.ExitStack() as stack:
     print("note step reached:", max(log.found, default=0), flush=True)
     print("note seconds a round:", {event: round(seconds[event] / count, 2) for event, count in happened.items()}, flush=True)
     run("ztc-run", *common, f"--save={save}", "--keep=3", *([f"--resume={save}"] if any(save.glob("step-*")) else []), f"--export={work / 'end'}", timeout=1200)
-    files = lambda folder: {p.name: p.read_bytes() for p in sorted(folder.glob("*.safetensors"))}
-    check("the weights of the undisturbed run, bit for bit", files(work / "whole") == files(work / "end") and files(work / "end"))
+    check("the weights of the undisturbed run, bit for bit", tensor_files(work / "whole") == tensor_files(work / "end") != {})
     check("nothing temporary is left", [p.name for p in save.iterdir() if not p.name.startswith("step-")] == [], list(save.iterdir()))
 finish()

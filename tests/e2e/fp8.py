@@ -3,9 +3,8 @@
 what is refused."""
 import json
 import math
-import os
 
-from support import BUILD, GOLDEN, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch
+from support import GOLDEN, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins
 
 FOLDER = GOLDEN / "fp8"
 golden = json.loads((FOLDER / "fp8.json").read_text())
@@ -16,7 +15,7 @@ KINDS = ("e5m2", "e4m3", "e5m2-fused", "e4m3-fused")
 LIMITS = {kind: [2 * golden[kind]["own_differences"][key] for key in KEYS] for kind in KINDS}
 # What roundings that fall otherwise do is seen once with fused layers and once without: the larger of the two counts for fused ones.
 NEAR = {kind: [2 * max(golden[way]["other_attention"][key] for way in {kind, kind.split("-")[0]}) for key in KEYS] for kind in KINDS}
-STAND_INS = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
+STAND_INS = stand_ins(2, ZTC_CUDNN="0")
 
 
 def l2(values):
@@ -59,6 +58,11 @@ def numbers(steps):
     return [(x["loss"], x["grad_norm"]) for x in steps]
 
 
+def memory_row(*options):
+    """What `ztc memory` says of the model in fp8 on the CPU's single thread, of the plan that these options make."""
+    return json.loads(run("ztc", "memory", FOLDER, SIZES[1], "--precision=fp8", "--threads=1", "--json", *options).stdout)["rows"][0]
+
+
 exact = read_safetensors(FOLDER / "golden.safetensors")
 with scratch() as work:
     # q, k, v and gate, up are merged, as PyTorch's fused layers are; kept apart they are torchao's layers.
@@ -88,8 +92,7 @@ with scratch() as work:
         for accumulate in (1, 3):
             steps = train(work, plan, f"--ranks={ranks}", f"--accumulate={accumulate}", "--threads=1", "--poison", steps=3)[1]
             head = read_log(work / "log")[0]
-            row = json.loads(run("ztc", "memory", FOLDER, "--batch=1", SIZES[1], "--precision=fp8", "--zero=3", f"--gpus={ranks}", f"--accumulate={accumulate}", "--threads=1",
-                                 "--json", *[x for x in options if "disable" not in x]).stdout)["rows"][0]
+            row = memory_row("--batch=1", "--zero=3", f"--gpus={ranks}", f"--accumulate={accumulate}", *[x for x in options if "disable" not in x])
             runs[way, accumulate] = numbers(steps)
             name = f"stage 3 on {ranks} ranks, {accumulate} micro-steps, {way}"
             check(f"{name}: the same bits", runs[way, accumulate] == runs["gathered as codes", accumulate] and steps, runs)
@@ -125,13 +128,11 @@ with scratch() as work:
             runs = {way: numbers(train(work, plan, *shape, steps=3)[1]) for way, plan in ways.items()}  # "all" last: its log is read below
             check(f"{name}: kept, the same bits", runs["all"] == runs["none"] and runs["all"], runs)
             head = read_log(work / "log")[0]
-            found = run("ztc", "memory", FOLDER, "--batch=1", SIZES[1], "--precision=fp8", f"--zero={zero}", f"--recompute={recompute}", "--keep-fp8-weights=all", f"--gpus={ranks}",
-                        f"--accumulate={accumulate}", "--threads=1", "--json")
-            row = json.loads(found.stdout)["rows"][0]
+            row = memory_row("--batch=1", f"--zero={zero}", f"--recompute={recompute}", "--keep-fp8-weights=all", f"--gpus={ranks}", f"--accumulate={accumulate}")
             check(f"{name}: predicted = allocated", row["peak_bytes"] == head["allocated_bytes"] == head["predicted_bytes"], (row["peak_bytes"], head["allocated_bytes"]))
 
     def codes_row(*options):
-        return json.loads(run("ztc", "memory", FOLDER, *SIZES, "--precision=fp8", "--recompute=none", "--reserve=0B", "--accumulate=2", "--threads=1", "--json", *options).stdout)["rows"][0]
+        return memory_row(SIZES[0], "--recompute=none", "--reserve=0B", "--accumulate=2", *options)
     least, most = codes_row("--keep-fp8-weights=none"), codes_row("--keep-fp8-weights=all")
     check("all weights have codes that can be kept", (least["fp8_weights"], least["kept_fp8_weights"], most["kept_fp8_weights"]) == (weights, 0, weights), (least, most))
     counts = []

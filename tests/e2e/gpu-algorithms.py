@@ -2,12 +2,11 @@
 """Algorithms of matrix products on the CUDA device, over the stand-ins of tests/standin: measured once, cached, shared by ranks, kept with
 checkpoints. The stand-in's algorithms add in different orders, so that the wrong one shows in the bits."""
 import json
-import os
 import shutil
 
-from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch, stand_ins, tensors
 
-ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+ENVIRONMENT = stand_ins(2)
 ENVIRONMENT.pop("ZTC_CUDA_TUNE", None)
 FORWARD, BACKWARD = "0", "2"  # the stand-in's fast algorithm
 

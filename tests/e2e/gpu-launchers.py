@@ -6,10 +6,10 @@ import shutil
 import signal
 import time
 
-from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, descendants, finish, free_port, read_log, run, scratch, wait_until
+from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, descendants, finish, free_port, read_log, run, scratch, stand_ins, wait_until
 
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_", "CUDA_VISIBLE"))}
-ENVIRONMENT = {**CLEAN, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+ENVIRONMENT = stand_ins(2, CLEAN)
 STEPS = 3
 
 

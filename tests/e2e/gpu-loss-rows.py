@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Rows of logits at a time on a GPU, over the stand-ins: plans of one number have the same bits at every ZeRO stage and with recomputation; another
 number orders the sums of the head's gradient alone."""
-import os
 
-from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch
+from support import GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch, stand_ins
 
-ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
+ENVIRONMENT = stand_ins(2, ZTC_CUDNN="0")
 
 
 def train(work, name, rows, *options, gpus=2):

@@ -3,11 +3,10 @@
 precision, on one GPU and with shards on two, with attention by own kernels and by cuDNN; predicted is allocated; what the run says where cuDNN
 cannot be used; a plan for GPUs alone."""
 import math
-import os
 
-from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch
+from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch, stand_ins
 
-ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+ENVIRONMENT = stand_ins(2)
 CUDNN = (BUILD / "lib/libztc-cudnn.so").exists()
 OWN = {**ENVIRONMENT, "ZTC_CUDNN": "0"}
 STEPS = 2

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-from support import BIN, ROOT, check, finish, run, scratch, write_safetensors
+from support import BIN, ROOT, check, finish, run, scratch, stand_ins, write_safetensors
 
 TOOLS = "bash awk basename cat cut date diff dirname grep gzip mkdir mv rm sed sort tail tar tee timeout tr uname wc".split()
 
@@ -43,7 +43,7 @@ def lay_out(folder):
     for plan in ("adapters/toy-lora", "fp8/toy", "savings/toy-states"):
         (folder / f"plans/{plan}.seconds").write_text("0.25\n")
     (toy / "options").write_text("--init=normal:0.02")
-    environment = {**os.environ, "ZTC_STAND_INS": str(BIN.parent / "lib/standin"), "ZTC_STAND_IN_GPUS": "1", "ZTC_CUDA_TUNE": "1"}
+    environment = stand_ins(1, ZTC_CUDA_TUNE="1")
     for precision in ("fp32", "bf16", "fp16"):
         run("ztc-run", toy / f"{precision}.bin", f"--data={toy / 'data.safetensors'}", "--steps=10", "--no-save", "--gpus=1", "--accumulate=2", "--init=normal:0.02",
             f"--log-json={folder / f'expected/toy-{precision}.jsonl'}", env=environment)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from support import BIN, BUILD, ROOT, check, finish, run, scratch
+from support import BIN, ROOT, check, finish, run, scratch, stand_ins
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu", "attention_bias": False,
@@ -24,7 +24,7 @@ with scratch() as work:
     model = work / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps(CONFIG))
-    environment = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "1"}
+    environment = stand_ins(1)
     plans = {}
     for precision in ("fp32", "bf16", "fp16"):
         plans[precision] = work / f"{precision}.bin"

@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
 """Checkpoints written beside training on the CUDA device, over the stand-ins of tests/standin with slow downloads: they hold the state of their
 step, with shards on two GPUs too; a run killed while it saves leaves whole ones; a full disk costs one of them; ranges as a profiler sees them."""
-import json
 import os
 import resource
 import signal
 
-from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, rank_processes, read_log, run, scratch, wait_until
+from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, rank_processes, read_log, run, scratch, stand_ins, tensor_files, wait_until
 
-QUICK = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+QUICK = stand_ins(2)
 SLOW = {**QUICK, "ZTC_STAND_IN_COPY_MS": "5"}  # each download of more than a few values
 RECORDER = BUILD / "lib/standin/libztc-nvtx-recorder.so"
 STEPS = 5
 DATA = GOLDEN / "grouped" / "data.safetensors"
-
-
-def tensors(folder):
-    return {f.name: f.read_bytes() for f in sorted(folder.glob("*.safetensors"))}
 
 
 def train(plan, name, *options, env=QUICK, **more):
@@ -53,18 +48,18 @@ def profiled(plan, name, *options):
 def test(work, case, ranks, plan):
     gpus = f"--gpus={ranks}"
     _, whole = train(plan, f"{case}-whole", gpus, f"--save={work / case}-whole")
-    last = tensors(work / f"{case}-whole" / f"step-{STEPS:08}")
+    last = tensor_files(work / f"{case}-whole" / f"step-{STEPS:08}")
     beside, steps = train(plan, f"{case}-beside", gpus, f"--save={work / case}-beside", "--save-every=1", env=SLOW)
-    check(f"{case}: saving changes nothing", figures(steps) == figures(whole) and tensors(work / f"{case}-beside" / f"step-{STEPS:08}") == last)
+    check(f"{case}: saving changes nothing", figures(steps) == figures(whole) and tensor_files(work / f"{case}-beside" / f"step-{STEPS:08}") == last)
     check(f"{case}: every checkpoint is told", [f"after {k} steps: saved" in beside.stdout for k in range(1, STEPS + 1)] == [True] * STEPS, "" if "after 5 steps" in beside.stdout else beside.stdout[-1500:])
     for step in (1, 3):
         train(plan, f"{case}-to-{step}", gpus, f"--save={work / case}-to-{step}", f"--stop-after={step}")
         check(f"{case}: the checkpoint of step {step} is the state after it",
-              tensors(work / f"{case}-to-{step}" / f"step-{step:08}") == tensors(work / f"{case}-beside" / f"step-{step:08}"))
+              tensor_files(work / f"{case}-to-{step}" / f"step-{step:08}") == tensor_files(work / f"{case}-beside" / f"step-{step:08}"))
     folder = work / f"{case}-beside" / "step-00000003"
     _, rest = train(plan, f"{case}-rest", gpus, f"--resume={folder}", f"--save={work / case}-rest")
     check(f"{case}: a resume from it gives the bits of the whole run",
-          figures(rest) == figures(whole)[3:] and tensors(work / f"{case}-rest" / f"step-{STEPS:08}") == last)
+          figures(rest) == figures(whole)[3:] and tensor_files(work / f"{case}-rest" / f"step-{STEPS:08}") == last)
 
     # Killed while a later checkpoint is being written.
     killed = work / f"{case}-killed"
@@ -79,7 +74,7 @@ def test(work, case, ranks, plan):
     check(f"{case}: only what is whole has a name", there == ["step-00000002"] and not any(killed.glob(".tmp-*/manifest.json")), there)
     _, rest = train(plan, f"{case}-again", gpus, f"--resume={killed}", f"--save={killed}")
     check(f"{case}: the run goes on from there with the same bits",
-          figures(rest) == figures(whole)[2:] and tensors(killed / f"step-{STEPS:08}") == last)
+          figures(rest) == figures(whole)[2:] and tensor_files(killed / f"step-{STEPS:08}") == last)
     check(f"{case}: what was half-written is gone", not list(killed.glob(".tmp-*")), list(killed.iterdir()))
 
 

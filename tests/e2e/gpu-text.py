@@ -2,11 +2,10 @@
 """Texts of several prompts at a time, with a cache and without, and the probabilities of choices, on the CUDA device over the stand-ins of tests/standin: those of
 the host."""
 import json
-import os
 
-from support import BUILD, ROOT, check, finish, run, scratch
+from support import ROOT, check, finish, run, scratch, stand_ins
 
-ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_CUDNN": "0"}
+ENVIRONMENT = stand_ins(ZTC_CUDNN="0")
 
 with scratch() as work:
     (work / "prompts.txt").write_bytes(b"\x05\x11\x07\n\x21\n\x30\x02\x19\x0b\n\x22\x06\n\x11\x12\x13\n")

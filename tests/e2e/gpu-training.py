@@ -2,12 +2,11 @@
 """A plan is trained on the CUDA device, over the stand-ins of tests/standin: on one GPU and on two, saved and resumed,
 with CUDA graphs and without; what a run tells about its GPU."""
 import json
-import os
 import struct
 
-from support import BIN, BUILD, Running, check, finish, free_port, run, scratch
+from support import BIN, BUILD, Running, check, finish, free_port, run, scratch, stand_ins
 
-ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+ENVIRONMENT = stand_ins(2)
 SEQ, ROWS, STEPS = 8, 24, 12  # an epoch has 6 steps of 4 rows
 
 

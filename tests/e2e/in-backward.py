@@ -5,7 +5,7 @@ the same bits; gradients take what the largest buckets need; what it cannot be t
 import json
 import math
 
-from support import GOLDEN, ROOT, check, compile_golden, finish, read_log, read_safetensors, run, scratch
+from support import GOLDEN, ROOT, check, check_curves, compile_golden, finish, read_log, read_safetensors, run, scratch, tensors, values_of
 
 # As optimizers.py.
 RUN, NORM, WEIGHT = 1e-4, 1e-4, 2e-5
@@ -23,12 +23,6 @@ def arguments(case):
     if "momentum" in case:
         options += [f"--momentum={case['momentum']}"]
     return options
-
-
-def tensors(folder):
-    """All tensors of a checkpoint, as bytes, by file and name."""
-    return {(file.name.split("-")[0], name): (shape, values.tobytes()) for file in sorted(folder.glob("*-of-*.safetensors"))
-            for name, (shape, values) in read_safetensors(file).items()}
 
 
 def trained(plan, work, case, *more, ranks=1, poison=True):
@@ -53,11 +47,9 @@ with scratch() as work:
         optimizer = f"--optimizer={case['optimizer']}"
         plans = [compiled(f"{name}-{zero}", optimizer, f"--zero={zero}", IN_BACKWARD) for zero in range(4 if name in ("adamw", "block", "previous") else 1)]
         steps, held, _ = trained(plans[0], work, case)
-        for what, key, limit, relative in (("loss", "losses", RUN, False), ("grad_norm", "gradient_norms", NORM, True)):
-            errors = [abs(s[what] - w) / (abs(w) if relative else 1) for s, w in zip(steps, case[key])]
-            check(f"{name}: {what} over {goldens['steps']} steps", len(errors) == goldens["steps"] and max(errors) <= limit, max(errors, default=None))
+        check_curves(name, steps, case, ("loss", "losses", RUN, False), ("grad_norm", "gradient_norms", NORM, True))
         last = work / f"checkpoints-{plans[0].parent.name}-1/step-{goldens['steps']:08}"
-        mine = {n: v for file in last.glob("model-*.safetensors") for n, v in read_safetensors(file).items()}
+        mine = values_of(last)
         for tensor, (shape, want) in read_safetensors(GOLDEN / f"in_backward/{name}.safetensors").items():
             error = math.sqrt(sum((a - b) ** 2 for a, b in zip(mine[tensor][1], want)) / sum(x * x for x in want))
             check(f"{name}: final {tensor}", mine[tensor][0] == shape and error <= WEIGHT, error)

@@ -3,7 +3,6 @@
 runs both. What would make their bits differ is looked for: products and sums fused in one of them only, approximate instructions, other operations.
 Where the processor has both, runs with either are compared too."""
 import collections
-import json
 import os
 import pathlib
 import re

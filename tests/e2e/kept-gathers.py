@@ -1,26 +1,17 @@
 #!/usr/bin/env python3
 """ZeRO-3 whose updates gather for the next step, and that keeps gathered parameters: the bits of a plan that does neither, on 2 and 3 ranks and on two GPUs of the
 stand-ins; predicted = allocated, bytes on the wire; evaluations, checkpoints and resumed runs between an update and the next step; what --mem leaves is used."""
-import hashlib
 import json
-import os
 import re
 
-from support import BUILD, check, finish, read_log, run, scratch, write_tiny_llama
+from support import check, finish, read_log, run, scratch, stand_ins, tensor_files, write_tiny_llama
 
-GPUS = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
-
-
-def hashes(folder):
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("*.safetensors"))}
+GPUS = stand_ins(2)
 
 
 with scratch() as work:
     model = work / "model"
-    write_tiny_llama(model, 300)
-    config = json.loads((model / "config.json").read_text())
-    config.update(num_hidden_layers=3)
-    (model / "config.json").write_text(json.dumps(config))
+    write_tiny_llama(model, 300, num_hidden_layers=3)
     (work / "text.txt").write_text("The quick brown fox jumps over the lazy dog. " * 200)
     shape = ["--batch=1", "--seq=32", "--threads=1"]
     ways = {"neither": [], "early": ["--early-gathers"], "kept": ["--keep-gathered=all"], "both": ["--early-gathers", "--keep-gathered=all"]}
@@ -34,7 +25,7 @@ with scratch() as work:
         run("ztc-run", plan, f"--data={work / 'text.txt'}", "--tokenizer=bytes", f"--steps={steps}", "--lr=2e-3", *((f"--gpus={ranks}",) if gpus else (f"--ranks={ranks}", "--device=cpu", "--threads=1")), f"--save={save}", "--overwrite",
             f"--log-json={work / 'log'}", *options, env=GPUS if gpus else None)
         head, lines = read_log(work / "log")
-        return head, [(s["loss"], s["grad_norm"]) for s in lines], hashes(save / f"step-{steps:08}"), [s["sent_bytes"] for s in lines]
+        return head, [(s["loss"], s["grad_norm"]) for s in lines], tensor_files(save / f"step-{steps:08}"), [s["sent_bytes"] for s in lines]
 
     for precision in ("fp32", "bf16"):
         plans = {way: compiled(f"{way}-{precision}", f"--precision={precision}", *options)[0] for way, options in ways.items()}
@@ -64,7 +55,7 @@ with scratch() as work:
         f"--save={work / 'part'}", "--overwrite")
     run("ztc-run", plan, f"--data={work / 'text.txt'}", "--tokenizer=bytes", "--steps=6", "--lr=2e-3", "--ranks=2", "--device=cpu", "--threads=1", *held,
         f"--save={work / 'rest'}", f"--resume={work / 'part'}", "--overwrite")
-    check("a resumed run: the same bits", hashes(work / "rest" / "step-00000006") == saved)
+    check("a resumed run: the same bits", tensor_files(work / "rest" / "step-00000006") == saved)
 
     # Frozen parameters too, with an adapter; stages below the third have nothing to keep.
     lora = {way: compiled(f"lora-{way}", "--precision=fp32", "--lora=r=4,alpha=8,targets=all-linear", *options)[0] for way, options in ways.items()}

@@ -4,9 +4,8 @@ of 1 change no bit, a weight of 0 is a label of -100."""
 import array
 import json
 import math
-import os
 
-from support import BUILD, GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, write_safetensors
+from support import GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
 
 goldens = json.loads((GOLDEN / "loss_weights.json").read_text())["cases"]
 
@@ -122,7 +121,7 @@ def packed(case):
 
 
 def on_gpus(case):
-    data, environment = case.data("rows"), {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
+    data, environment = case.data("rows"), stand_ins(2, ZTC_CUDNN="0")
     for precision, limit in (("fp32", 1e-6), ("bf16", 1e-2)):
         plan = case.compile(f"gpu-{precision}", "--zero=3", batch=1, precision=precision, target="host,simt")
         _, host = case.run(plan, data, "--ranks=2", steps=2)

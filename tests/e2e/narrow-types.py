@@ -1,17 +1,12 @@
 #!/usr/bin/env python3
 """bf16 and fp16: a killed run goes on to the bit, on one and two ranks; fp16 skips steps that overflow; checkpoints serve every precision."""
 import math
-import pathlib
 import shutil
 import signal
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, read_log, run, scratch, wait_until
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, read_log, run, scratch, tensor_files, wait_until
 
 data = GOLDEN / "grouped" / "data.safetensors"
-
-
-def files(folder):
-    return {p.name: p.read_bytes() for p in sorted(pathlib.Path(folder).glob("*.safetensors"))}
 
 
 def killed_run_goes_on(work, name, compile_arguments, ranks, run_arguments):
@@ -35,8 +30,8 @@ def killed_run_goes_on(work, name, compile_arguments, ranks, run_arguments):
     key = lambda steps: [(s["step"], s["loss"], s["grad_norm"], s["lr"], s["skipped"], s.get("loss_scale")) for s in steps]
     check(f"{name}, {ranks} ranks: the log of the run that was not killed", key(whole)[4:] == key(resumed) and len(resumed) == 26)
     last = "step-00000030"
-    check(f"{name}, {ranks} ranks: its masters and moments, to the bit", files(folder / "whole" / last) == files(folder / "resumed" / last) != {})
-    check(f"{name}, {ranks} ranks: the same export", files(folder / "export") == files(folder / "export2") != {})
+    check(f"{name}, {ranks} ranks: its masters and moments, to the bit", tensor_files(folder / "whole" / last) == tensor_files(folder / "resumed" / last) != {})
+    check(f"{name}, {ranks} ranks: the same export", tensor_files(folder / "export") == tensor_files(folder / "export2") != {})
     return folder
 
 

@@ -6,25 +6,15 @@ import json
 import os
 import re
 
-from support import BUILD, check, finish, read_log, read_safetensors, run, scratch, write_tiny_llama
+from support import check, finish, read_log, read_safetensors, read_summary, run, scratch, stand_ins, tensor_files, write_tiny_llama
 
-STAND_INS = {"ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
 IN_BACKWARD = ["--update=in-backward"]
 # More than there is: everything of these kinds.
 WITHIN = "--pass-option=ztc-stage-slots.choice=gradients=0+99/activations=2+97"
 
 
 def write_llama(folder, **more):
-    write_tiny_llama(folder, 512)
-    config = json.loads((folder / "config.json").read_text())
-    config.update(hidden_size=64, intermediate_size=160, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2)
-    config.update(more)
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-def checkpoint(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.safetensors"))}
+    return write_tiny_llama(folder, 512, **{"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, **more})
 
 
 with scratch() as work:
@@ -32,22 +22,21 @@ with scratch() as work:
     (work / "text.txt").write_text("The quick brown fox jumps over the lazy dog. " * 200)
     disk = work / "disk"
     disk.mkdir()
-    cache = {"XDG_CACHE_HOME": str(work / "cache")}
-    environment = {**os.environ, **cache}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache")}
+    on_gpus = stand_ins(2, environment, ZTC_CUDNN="0")
 
     def compiled(name, *options, target="host"):
         plan = work / f"{name.replace(' ', '-')}.bin"
         run("ztc", "compile", model, "--batch=1", "--seq=32", f"--target={target}", "-o", plan, *options, env=environment)
         return plan
 
-    def trained(plan, *options, steps=3, device="--device=cpu", env=()):
+    def trained(plan, *options, steps=3, device="--device=cpu"):
         """Losses and norms, the checkpoint, the log's header and summary."""
         save = work / "checkpoints"
         run("ztc-run", plan, f"--data={work / 'text.txt'}", "--tokenizer=bytes", f"--steps={steps}", "--lr=1e-3", device, f"--save={save}", "--overwrite", f"--log-json={work / 'log'}",
-            *(["--threads=1"] if device == "--device=cpu" else []), *options, env={**environment, **dict(env)})
+            *(["--threads=1"] if device == "--device=cpu" else []), *options, env=environment if device == "--device=cpu" else on_gpus)
         head, lines = read_log(work / "log")
-        summary = [json.loads(x) for x in (work / "log").read_text().splitlines() if '"summary"' in x][-1]
-        return [(s["loss"], s["grad_norm"]) for s in lines], checkpoint(save / f"step-{steps:08}"), head, summary
+        return [(s["loss"], s["grad_norm"]) for s in lines], tensor_files(save / f"step-{steps:08}"), head, read_summary(work / "log")
 
     def same(what, plain, below, *options, **more):
         expected, found = trained(plain, *options, **more), trained(below, *options, **more)
@@ -106,7 +95,7 @@ with scratch() as work:
     # On a GPU: page-locked memory, and a disk behind it.
     for name, options in (("in the backward", [*states, *IN_BACKWARD]), ("after it", ["--precision=bf16", "--zero=3", WITHIN])):
         plans = [compiled(f"gpu {name} {len(space)}", *(option for option in options if space or option != WITHIN), *space, target="x86-64-v3,simt") for space in ([], [f"--disk={disk}"])]
-        expected, found = (trained(plan, *(["--clip=0"] if "backward" in name else []), steps=4, device="--gpus=1", env=STAND_INS) for plan in plans)
+        expected, found = (trained(plan, *(["--clip=0"] if "backward" in name else []), steps=4, device="--gpus=1") for plan in plans)
         check(f"a GPU with a disk, updates {name}: the same bits", found[:2] == expected[:2], (found[0], expected[0]))
         check("predicted = reserved in every space", found[2]["spaces"]["disk"]["predicted_bytes"] == found[2]["spaces"]["disk"]["allocated_bytes"] > 0
               and found[2]["spaces"]["host"]["predicted_bytes"] == found[2]["spaces"]["host"]["allocated_bytes"] > 0, found[2]["spaces"])
@@ -118,7 +107,7 @@ with scratch() as work:
         return {name: space["link_source"] for name, space in row["spaces"].items()}
 
     check("rates are assumed", all("assumed" in source for source in sources().values()), sources())
-    said = run("ztc-run", "--measure-links", f"--disk={disk}", env={**environment, **STAND_INS}).stdout
+    said = run("ztc-run", "--measure-links", f"--disk={disk}", env=on_gpus).stdout
     check("what is measured is kept", "links.json" in said and re.search(r"gpu +[0-9.]+ GB/s in", said), said)
     kept = json.loads((work / "cache/ztc/links.json").read_text())
     check("with device and date", {x["kind"] for x in kept} == {"memory", "cores", "gpu", "disk"} and all(re.match(r"20\d\d-\d\d-\d\d$", x["date"]) and x["name"] for x in kept), kept)

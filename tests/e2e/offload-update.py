@@ -5,42 +5,36 @@ a resumed run goes on with the bits; the compiler takes what is faster."""
 import json
 import os
 
-from support import BUILD, check, finish, read_log, run, scratch, write_tiny_llama
+from support import check, finish, read_log, read_summary, run, scratch, stand_ins, tensor_files, write_tiny_llama
 
-STAND_INS = {"ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
 HOST = ["--host-mem=1GiB", "--offload-update=host", "--pass-option=ztc-update-on-host.piece-elements=262144"]
 DEVICE = ["--host-mem=1GiB", "--offload-update=device"]
-
-
-def checkpoint(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.safetensors"))}
+HOST_MEMORY = 8 << 20  # bytes, where some lies on a disk
+DISK_STAGING = 16 << 20  # kDiskStagingBytes of runtime/Memory/DiskStaging.h: through which a device reads a disk, beside --host-mem
 
 
 with scratch() as work:
     model = work / "model"
-    write_tiny_llama(model, 512)
-    config = json.loads((model / "config.json").read_text())
-    config.update(hidden_size=128, intermediate_size=352, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=2560)
-    (model / "config.json").write_text(json.dumps(config))
+    write_tiny_llama(model, 2560, hidden_size=128, intermediate_size=352, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
     (work / "text.txt").write_text("The quick brown fox jumps over the lazy dog. " * 200)
     disk = work / "disk"
     disk.mkdir()
     environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache")}
+    on_gpus = stand_ins(2, environment, ZTC_CUDNN="0")
 
     def compiled(name, *options, target="x86-64-v3,simt"):
         plan = work / f"{name.replace(' ', '-')}.bin"
         done = run("ztc", "compile", model, "--batch=1", "--seq=32", f"--target={target}", "-o", plan, *options, env=environment)
         return plan, done.stdout
 
-    def trained(plan, *options, steps=3, gpus=0, more=()):
-        """Losses and norms, the checkpoint, the log's header."""
+    def trained(plan, *options, steps=3, gpus=0):
+        """Losses and norms, the checkpoint, the log's header and summary."""
         save = work / "checkpoints"
         where = [f"--gpus={gpus}"] if gpus else ["--device=cpu"]
         run("ztc-run", plan, f"--data={work / 'text.txt'}", "--tokenizer=bytes", f"--steps={steps}", "--lr=1e-3", *where, "--threads=2", f"--save={save}", "--overwrite",
-            f"--log-json={work / 'log'}", *options, *more, env={**environment, **(STAND_INS if gpus else {})})
+            f"--log-json={work / 'log'}", *options, env=on_gpus if gpus else environment)
         head, lines = read_log(work / "log")
-        summary = [json.loads(x) for x in (work / "log").read_text().splitlines() if '"summary"' in x][-1]
-        return [(s["loss"], s["grad_norm"]) for s in lines], checkpoint(save / f"step-{steps:08}"), head, summary
+        return [(s["loss"], s["grad_norm"]) for s in lines], tensor_files(save / f"step-{steps:08}"), head, read_summary(work / "log")
 
     def same(what, expected, found):
         check(f"{what}: the same bits", found[:2] == expected[:2] and len(found[1]) >= 2, (found[0], expected[0]))
@@ -61,7 +55,7 @@ with scratch() as work:
         check(f"{name}: the host's cores update, as the compiler says", "on the host's cores" in text and "the host's cores update there" in said, said)
         for gpus in (0, 1, 2) if name in ("bf16 1", "bf16 3", "in the backward 3") else (0, 1):
             ranks = f"{name}, {gpus} GPUs" if gpus else f"{name}, on the CPU"
-            expected, found = (trained(plan, gpus=gpus, more=more) for plan in (plain, host))
+            expected, found = (trained(plan, *more, gpus=gpus) for plan in (plain, host))
             same(ranks, expected, found)
             if gpus == 1:
                 check(f"{ranks}: the header says who updates", "updates in the host's memory by 2" in found[2]["versions"]["device"], found[2]["versions"])
@@ -74,10 +68,10 @@ with scratch() as work:
     same("poisoned", trained(plain), trained(host, "--poison"))
 
     # Some on the disk: those stream.
-    both, said = compiled("both", "--precision=fp32", "--zero=2", "--host-mem=8MiB", f"--disk={disk}", "--offload-update=host")
+    both, said = compiled("both", "--precision=fp32", "--zero=2", f"--host-mem={HOST_MEMORY}B", f"--disk={disk}", "--offload-update=host")
     check("some are below, and --host-mem holds", "disk " in said, said)
     row = json.loads(run("ztc", "inspect", both, "--json", "--gpus=1", env=environment).stdout)
-    check("the windows are within --host-mem", row["spaces"]["host"]["bytes"] <= (8 << 20) + (16 << 20) and row["spaces"]["host"]["updated_bytes"] > 0, row["spaces"])
+    check("the windows are within --host-mem", row["spaces"]["host"]["bytes"] <= HOST_MEMORY + DISK_STAGING and row["spaces"]["host"]["updated_bytes"] > 0, row["spaces"])
     for gpus in (0, 1):
         same(f"host and disk, {gpus} GPUs", trained(work / "plain-fp32-2.bin", gpus=gpus), trained(both, gpus=gpus))
 
@@ -85,9 +79,9 @@ with scratch() as work:
     straight = trained(plain, gpus=1, steps=4)[1]
     train = [f"--data={work / 'text.txt'}", "--tokenizer=bytes", "--steps=4", "--lr=1e-3", "--gpus=1", f"--save={work / 'parts'}"]
     for first, then in ((host, host), (host, plain), (plain, host)):
-        run("ztc-run", first, *train, "--overwrite", "--stop-after=2", env={**environment, **STAND_INS})
-        run("ztc-run", then, *train, f"--resume={work / 'parts'}", env={**environment, **STAND_INS})
-        check(f"{first.name}, resumed with {then.name}: the same bits", checkpoint(work / "parts/step-00000004") == straight)
+        run("ztc-run", first, *train, "--overwrite", "--stop-after=2", env=on_gpus)
+        run("ztc-run", then, *train, f"--resume={work / 'parts'}", env=on_gpus)
+        check(f"{first.name}, resumed with {then.name}: the same bits", tensor_files(work / "parts/step-00000004") == straight)
 
     # Who is faster: by the rate of the link.
     links = work / "cache/ztc/links.json"

@@ -16,11 +16,7 @@ BESIDE = 160 << 20  # program text, stacks and staging: what a process has besid
 
 
 def write_llama(folder, hidden=256, layers=2, vocabulary=2048, intermediate=704):
-    write_tiny_llama(folder, vocabulary)
-    config = json.loads((folder / "config.json").read_text())
-    config.update(hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2)
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+    return write_tiny_llama(folder, vocabulary, hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2)
 
 
 def files(folder):

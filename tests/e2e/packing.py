@@ -4,11 +4,10 @@ resumed run goes on where it was; boundaries, long documents and padding are sai
 import array
 import json
 import math
-import os
 import random
 import struct
 
-from support import BUILD, ROOT, check, finish, read_log, read_safetensors, run, scratch, write_safetensors, write_tiny_llama
+from support import ROOT, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors, write_tiny_llama
 
 SEQ = 32
 # Places of each document: best fit makes three full rows of S of them. A document has a token more, its last target.
@@ -148,7 +147,7 @@ def on_gpu(work):
     write_rows(data, documents(find_vocabulary(json.loads((folder / "config.json").read_text()))))
     run("ztc", "compile", folder, "-o", plan, "--target=host,simt", "--batch=3", f"--seq={SEQ}", "--precision=fp32", "--pack")
     _, cpu, _ = train(plan, data, work, "cpu", f"--dump-gradients={work / 'cpu'}")
-    log, environment = work / "gpu.log", {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "1"}
+    log, environment = work / "gpu.log", stand_ins(1)
     done = run("ztc-run", plan, f"--data={data}", "--steps=1", "--device=cuda", "--no-save", f"--log-json={log}", "--init=normal:0.1", "--lr=1e-3", f"--dump-gradients={work / 'gpu'}", env=environment)
     if done.returncode:
         return

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from support import BIN, GOLDEN, ROOT, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, run, scratch, wait_until
+from support import BIN, GOLDEN, ROOT, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, run, scratch, stand_ins, wait_until
 
 data = GOLDEN / "grouped" / "data.safetensors"
 names = [f"ztc-{os.getpid()}-{i}" for i in range(2)]
@@ -70,7 +70,7 @@ def gpus(work):
     """Shards on a GPU of each host, of those that tests/standin has; each host sees its own."""
     plan = compile_golden(work, "grouped", "--zero=3", "--target=simt", batch=1)
     build = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
-    environment = {**os.environ, "ZTC_STAND_INS": str(build / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+    environment = stand_ins(2)
     options = [f"--data={data}", "--steps=3", "--lr=2e-3", "--no-save"]
     want = work / "gpus.log"
     run("ztc-run", plan, "--gpus=2", *options, f"--log-json={want}", env=environment)

@@ -2,7 +2,7 @@
 """ZeRO on 3 and 4 ranks, in every precision: the stages agree to the bit, memory is what `ztc memory` says, traffic is what the formula says."""
 import json
 
-from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch, tensor_files
 
 
 def train(plan, work, name, ranks, accumulate, data):
@@ -10,8 +10,7 @@ def train(plan, work, name, ranks, accumulate, data):
     run("ztc-run", plan, f"--ranks={ranks}", f"--accumulate={accumulate}", f"--data={data}", "--steps=5", "--lr=2e-3", "--device=cpu", "--threads=1",
         f"--export={export}", f"--log-json={log}")
     head, steps = read_log(log)
-    weights = {p.name: p.read_bytes() for p in export.glob("*.safetensors")}
-    return head, [(s["loss"], s["grad_norm"]) for s in steps], weights, steps
+    return head, [(s["loss"], s["grad_norm"]) for s in steps], tensor_files(export), steps
 
 
 with scratch() as work:

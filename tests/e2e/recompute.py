@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 
-from support import GOLDEN, ROOT, check, compile_golden, finish, read_log, run, scratch
+from support import GOLDEN, ROOT, check, compile_golden, finish, read_log, run, scratch, tensor_files
 
 LEVELS = ("none", "cheap", "layer")
 STEPS = 30
@@ -24,7 +24,7 @@ def trained(work, name, label, zero, compile_arguments, *run_arguments):
         "--threads=1", f"--log-json={log}", f"--export={out}", "--overwrite", *run_arguments)
     head, steps = read_log(log)
     log.unlink(missing_ok=True)
-    return [(s["loss"], s["grad_norm"]) for s in steps], {p.name: p.read_bytes() for p in sorted(out.glob("*.safetensors"))}, head
+    return [(s["loss"], s["grad_norm"]) for s in steps], tensor_files(out), head
 
 
 def forcing_budget(name, zero, *arguments):

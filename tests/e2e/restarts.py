@@ -6,7 +6,7 @@ import os
 import random
 import signal
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, free_port, rank_processes, run, scratch, wait_until, write_safetensors
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, free_port, rank_processes, run, scratch, tensor_files, wait_until, write_safetensors
 
 STEPS = 60
 STEP_ROWS = 40  # of 2 ranks x 20 micro-batches
@@ -15,10 +15,6 @@ SPIKES = (25, 43)  # steps whose rows repeat one token
 
 def lines(log):
     return log.read_bytes().count(b"\n") if log.exists() else 0
-
-
-def weights(folder):
-    return {p.name: p.read_bytes() for p in sorted(folder.glob("*.safetensors"))}
 
 
 def entries(log):
@@ -89,7 +85,7 @@ with scratch() as work:
     check("a run whose ranks are killed ends well by itself", status == 0 and killed == 2, (status, killed, child.err[-600:]))
     check("it says so", child.err.count("restart 1 of 3") == 1 and child.err.count("restart 2 of 3") == 1 and "on 2 ranks again" in child.err, child.err[-600:])
     check("every step has the undisturbed run's numbers", numbers(log) == want, sorted(s for s in set(want) | set(numbers(log)) if want.get(s) != numbers(log).get(s))[:5])
-    check("its weights are the undisturbed run's, bit for bit", weights(work / "restarted") == weights(work / "whole") != {})
+    check("its weights are the undisturbed run's, bit for bit", tensor_files(work / "restarted") == tensor_files(work / "whole") != {})
     restarts = events(log, "restart")
     check("the log has each restart", [e["restarts"] for e in restarts] == [1, 2] and all(e["world"] == 2 and e["step"] % 3 == 0 for e in restarts), restarts)
     check("the summary counts them", events(log, "summary")[-1].get("restarts") == 2, events(log, "summary"))
@@ -99,7 +95,7 @@ with scratch() as work:
     with Running([BIN / "ztc-run", *usual, *spiked, "--ranks=2", f"--save={work / 'early'}", "--restarts=1", f"--log-json={log}", f"--export={work / 'early-out'}"]) as child:
         kill_at(child, plan, log, 2, 1, 2)
         status = child.finish(120)
-    check("without a checkpoint it begins anew", status == 0 and "from the start" in child.err and weights(work / "early-out") == weights(work / "whole"), (status, child.err[-400:]))
+    check("without a checkpoint it begins anew", status == 0 and "from the start" in child.err and tensor_files(work / "early-out") == tensor_files(work / "whole"), (status, child.err[-400:]))
 
     # What is there of somebody else stays.
     done = run("ztc-run", *usual, "--ranks=2", f"--save={work / 'early'}", "--restarts=1", expect=None)

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """What a run leaves is never overwritten or mixed with another run's: folders and logs that another run has used are refused before the first step."""
 import json
-import os
 import re
 import shutil
-import time
 
 from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch
 

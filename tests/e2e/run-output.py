@@ -2,7 +2,6 @@
 """Output folders: one run at a time, nothing empty after a failed run, and a disk that fills up while a run goes on."""
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 

@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
 """Several ranks: one plan on 1x4, 2x2 and 4x1, each ZeRO stage, resumes on other ranks, saves, exports, dumps, evaluations, text."""
 import json
-import pathlib
 
-from support import GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch
+from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch, tensor_files, values_of
 
 data = GOLDEN / "grouped" / "data.safetensors"
-
-
-def files(folder):
-    return {p.name: p.read_bytes() for p in sorted(pathlib.Path(folder).glob("*.safetensors"))}
 
 
 def losses(log):
@@ -19,13 +14,6 @@ def losses(log):
 def differences(one, two):
     """The largest difference of two lists of losses."""
     return max((abs(x - y) for x, y in zip(one, two)), default=float("nan"))
-
-
-def tensors(folder):
-    found = {}
-    for path in sorted(pathlib.Path(folder).glob("model*.safetensors")):
-        found.update(read_safetensors(path))
-    return found
 
 
 def distance(one, two):
@@ -52,7 +40,7 @@ with scratch() as work:
             check(f"{name}: bytes on the wire", (steps[0]["sent_bytes"] > 0) == (world > 1), steps[0]["sent_bytes"])
             base = losses(work / f"z{zero}w1.log")
             check(f"{name}: losses of one rank", differences(base, losses(work / f"{name}.log")) < 2e-5, differences(base, losses(work / f"{name}.log")))
-            check(f"{name}: weights of one rank", distance(tensors(work / f"z{zero}w1"), tensors(work / name)) < 1e-4)
+            check(f"{name}: weights of one rank", distance(values_of(work / f"z{zero}w1"), values_of(work / name)) < 1e-4)
             evals = [json.loads(x)["eval_loss"] for x in (work / f"{name}.log").read_text().splitlines() if '"eval"' in x]
             if world == 1:
                 first = evals
@@ -64,7 +52,7 @@ with scratch() as work:
             f"--dump-gradients={work / f'gradients{zero}'}")
         key = lambda z: [(s["loss"], s["grad_norm"]) for s in read_log(work / f"equal{z}.log")[1]]
         check(f"ZeRO-{zero} on 3 ranks: losses and norms of ZeRO-0", key(zero) == key(0) and len(key(0)) == 6)
-        check(f"ZeRO-{zero} on 3 ranks: weights of ZeRO-0", files(work / f"equal{zero}") == files(work / "equal0") and files(work / "equal0"))
+        check(f"ZeRO-{zero} on 3 ranks: weights of ZeRO-0", tensor_files(work / f"equal{zero}") == tensor_files(work / "equal0") and tensor_files(work / "equal0"))
         check(f"ZeRO-{zero} on 3 ranks: gradients of ZeRO-0", (work / f"gradients{zero}").read_bytes() == (work / "gradients0").read_bytes())
 
     # Checkpoints know no ranks.
@@ -75,13 +63,13 @@ with scratch() as work:
             log, out = work / f"resume{zero}{ranks}.log", work / f"resume{zero}{ranks}"
             run("ztc-run", plans[zero if ranks == 2 else other], *common, f"--ranks={ranks}", "--threads=1", f"--resume={work / f'ck{zero}'}", f"--log-json={log}", f"--export={out}")
             if ranks == 2:
-                check(f"ZeRO-{zero}, 2 -> 2: the bits of the run that never stopped", losses(log) == losses(work / "whole.log")[2:] and files(out) == files(work / "whole"))
+                check(f"ZeRO-{zero}, 2 -> 2: the bits of the run that never stopped", losses(log) == losses(work / "whole.log")[2:] and tensor_files(out) == tensor_files(work / "whole"))
             else:
                 check(f"ZeRO-{zero} on 2 -> ZeRO-{other} on {ranks}: the same losses", differences(losses(log), losses(work / "whole.log")[2:]) < 2e-5 and len(losses(log)) == 4)
                 check(f"2 -> {ranks}: what differs is in the log", "world" in json.dumps(read_log(log)[0].get("differs")))
             again = work / f"again{zero}{ranks}"
             run("ztc-run", plans[zero if ranks == 2 else other], *common, f"--ranks={ranks}", "--threads=1", f"--resume={work / f'ck{zero}'}", "--stop-after=2", f"--save={again}")
-            check(f"loaded and saved by {ranks} ranks: the same files", files(again / "step-00000002") == files(work / f"ck{zero}" / "step-00000002"))
+            check(f"loaded and saved by {ranks} ranks: the same files", tensor_files(again / "step-00000002") == tensor_files(work / f"ck{zero}" / "step-00000002"))
     done = run("ztc-run", plans[0], *common, "--ranks=3", "--threads=1", f"--resume={work / 'ck3'}", "--no-save", expect=1)
     check("3 ranks cannot keep a global batch of 4 rows", "global batches of 4 rows" in done.stderr, done.stderr[-300:])
     done = run("ztc-run", plans[0], *common, "--ranks=2", "--threads=1", "--accumulate=1", f"--resume={work / 'ck3'}", "--no-save", expect=1)

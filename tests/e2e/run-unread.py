@@ -7,7 +7,7 @@ import pty
 import subprocess
 import time
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, run, scratch
+from support import BIN, GOLDEN, check, compile_golden, finish, run, scratch
 
 DATA = GOLDEN / "grouped" / "data.safetensors"
 STEPS = 300  # with a line each: more than a terminal or a small pipe holds

@@ -3,14 +3,13 @@
 compilation and a run what it says; and variants that are wrong in one line are found by `--verify` and named."""
 import json
 import math
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
-from support import BUILD, GOLDEN, ROOT, check, finish, read_log, read_safetensors, scratch
+from support import BUILD, GOLDEN, ROOT, check, finish, read_log, read_safetensors, scratch, stand_ins
 
 if not shutil.which("clang++-22"):
     print("left out: no clang++-22")
@@ -78,7 +77,7 @@ void add(void *const *parameters) {
 """
 model = GOLDEN / "grouped" / "model.onnx"
 common = ["--batch=2", "--seq=16", "--threads=1"]
-STAND_INS = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_CUDNN": "0"}
+STAND_INS = stand_ins(ZTC_CUDNN="0")
 
 
 def command(*words, expect=0, env=None):

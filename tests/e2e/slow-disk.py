@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch, tensor_files
 
 SYNC_SECONDS = 0.4  # of every file and folder that a checkpoint waits for
 SHIM = r"""
@@ -17,10 +17,6 @@ int fsync(int descriptor) {
   return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(descriptor);
 }
 """ % int(SYNC_SECONDS * 1e6)
-
-
-def tensors(folder):
-    return {p.name: p.read_bytes() for p in sorted(folder.glob("*.safetensors"))}
 
 
 with scratch() as work:
@@ -53,5 +49,5 @@ with scratch() as work:
     check("all are there", names == ["step-00000005", "step-00000010", "step-00000015"], names)
     check("losses and norms are those of the run that never saved", key(work / "often.log") == key(work / "never.log")[:15] and key(work / "once.log") == key(work / "never.log")[:1900])
     run("ztc-run", *common, f"--steps={steps}", f"--resume={work / 'once/step-00001000'}", f"--export={work / 'rest'}")
-    check("a resume from what was written meanwhile ends in the same weights", tensors(work / "rest") == tensors(work / "never") != {})
+    check("a resume from what was written meanwhile ends in the same weights", tensor_files(work / "rest") == tensor_files(work / "never") != {})
 finish()

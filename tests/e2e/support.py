@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -40,6 +41,11 @@ def run(program, *arguments, expect=0, timeout=240, **more):
         print(done.stdout[-2000:], done.stderr[-4000:], sep="\n")
         check(f"{program} exits with {expect}", False, f"(it was {done.returncode})")
     return done
+
+
+def stand_ins(gpus=None, environment=os.environ, **variables):
+    """The environment of a program whose GPUs and libraries are those of tests/standin: `gpus` of them, one by default."""
+    return {**environment, "ZTC_STAND_INS": str(BUILD / "lib/standin"), **({} if gpus is None else {"ZTC_STAND_IN_GPUS": str(gpus)}), **variables}
 
 
 def free_port():
@@ -103,7 +109,7 @@ class Running:
 
     def __init__(self, command, **more):
         self.started = time.monotonic()
-        self.process = subprocess.Popen([str(x) for x in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        self.process = subprocess.Popen([str(x) for x in command], text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
         self.pid = self.process.pid
         self.out = self.err = ""
 
@@ -135,13 +141,14 @@ def scratch():
     return Folder(prefix="ztc-test-")
 
 
-def write_tiny_llama(folder, vocabulary):
-    """A Hugging Face folder with the configuration of a Llama of one layer; its weights are fresh."""
+def write_tiny_llama(folder, vocabulary, **fields):
+    """A Hugging Face folder with the configuration of a Llama of one layer, but for the `fields` given; its weights are fresh. The folder."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
         "num_key_value_heads": 1, "vocab_size": vocabulary, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
-        "tie_word_embeddings": False, "initializer_range": 0.02}))
+        "tie_word_embeddings": False, "initializer_range": 0.02, **fields}))
+    return folder
 
 
 def read_safetensors(path):
@@ -173,10 +180,54 @@ def write_safetensors(path, tensors):
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + blob)
 
 
+def tensor_files(folder):
+    """The files with tensors of a checkpoint or an export, as bytes by name."""
+    return {path.name: path.read_bytes() for path in sorted(pathlib.Path(folder).glob("*.safetensors"))}
+
+
+def values_of(folder, kind="model"):
+    """name -> (shape, values) of a checkpoint's or an export's tensors of one kind: "model", or a state of the optimizer such as "exp_avg"."""
+    return {name: tensor for path in sorted(pathlib.Path(folder).glob("*.safetensors")) if re.split("[-.]", path.name)[0] == kind
+            for name, tensor in read_safetensors(path).items()}
+
+
+def tensors(folder, *kinds):
+    """(kind, name) -> (shape, bytes) of a checkpoint's or an export's tensors, of these kinds or of all: what does not depend on the number of ranks, as files do."""
+    return {(kind, name): (shape, values.tobytes()) for kind in kinds or sorted({path.name.split("-")[0] for path in folder.glob("*-of-*.safetensors")})
+            for name, (shape, values) in values_of(folder, kind).items()}
+
+
+def repeated_rows(source, folder, world):
+    """A file with the rows of `source`, each step's followed by copies whose targets do not count, for `world` ranks: ranks but the first add nothing to sums,
+    so that all bits are those of one rank."""
+    rows = read_safetensors(source)
+    (steps, batch, length), found = rows["input_ids"][0], {}
+    for name, (_, values) in rows.items():
+        each, found[name] = len(values) // steps, ((steps, batch * world, length), array.array("q"))
+        for step in range(steps):
+            own = values[step * each:(step + 1) * each]
+            found[name][1].extend(own + (own if name == "input_ids" else array.array("q", [-100] * each)) * (world - 1))
+    path = folder / f"rows-{world}.safetensors"
+    write_safetensors(path, found)
+    return path
+
+
+def read_summary(path):
+    """The last summary of a --log-json file."""
+    return [x for x in map(json.loads, pathlib.Path(path).read_text().splitlines()) if x.get("event") == "summary"][-1]
+
+
 def read_log(path):
     """(run header, steps) of a --log-json file."""
     lines = [json.loads(x) for x in pathlib.Path(path).read_text().splitlines() if x.strip()]
     return lines[0], [x for x in lines[1:] if "loss" in x and not x.get("event")]
+
+
+def check_curves(name, steps, golden, *curves):
+    """Holds what a log says of each step against a golden run; each curve: the log's key, the golden's, the largest error and whether that is relative."""
+    for what, key, limit, relative in curves:
+        errors = [abs(s[what] - w) / (abs(w) if relative else 1) for s, w in zip(steps, golden[key])]
+        check(f"{name}: {what} over {len(golden[key])} steps", len(errors) == len(steps) == len(golden[key]) > 0 and max(errors) <= limit, max(errors, default=None))
 
 
 def check_run(folder, golden, plan, work, loss, gradient, run_limit, norm):
@@ -198,9 +249,8 @@ def check_run(folder, golden, plan, work, loss, gradient, run_limit, norm):
         error = math.sqrt(sum((a - b) ** 2 for a, b in zip(g, w))) / max(size, 1e-3 * largest)
         worst = max(worst, (error, tensor))
     check(f"{name}: worst gradient, relative L2", worst[0] <= gradient and worst[1], worst)
-    for what, key, limit, relative in (("loss", "losses", run_limit, False), ("grad_norm", "gradient_norms", norm, True), ("lr", "rates", 1e-5, True)):
-        errors = [abs(s[what] - w) / (abs(w) if relative else 1) for s, w in zip(steps, golden[key])]
-        check(f"{name}: {what} over {golden['steps']} steps", len(errors) == golden["steps"] and max(errors) <= limit, max(errors, default=None))
+    check(f"{name}: every step is there", len(steps) == golden["steps"], len(steps))
+    check_curves(name, steps, golden, ("loss", "losses", run_limit, False), ("grad_norm", "gradient_norms", norm, True), ("lr", "rates", 1e-5, True))
     return head, steps
 
 
