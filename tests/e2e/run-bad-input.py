@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 """What is wrong with a plan, data or an output folder is said in one message, with exit status 1 or 2, and old content stays."""
 import array
-import ctypes
 import hashlib
 import json
 import os
-import pathlib
 import re
 import struct
 import subprocess
 
-from support import BIN, GOLDEN, check, compile_golden, finish, run, scratch, wait_until, write_safetensors
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, run, scratch, wait_until, write_safetensors
 
 HEADER = 56  # runtime/Format/PlanFile.h
 
@@ -105,11 +103,11 @@ with scratch() as work:
     # Data that is cut under the run: what was learned is kept.
     stream, log = work / "stream.bin", work / "stream.log"
     stream.write_bytes(array.array("H", [i % 60 for i in range(20000)]).tobytes())
-    running = subprocess.Popen([BIN / "ztc-run", plan, f"--data={stream}", "--steps=1000000", "--device=cpu", f"--save={work / 'cut'}", f"--log-json={log}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: log.exists() and log.read_bytes().count(b"\n") > 3, 60)
-    stream.write_bytes(b"")
-    message = running.communicate(timeout=60)[1]
-    check("data cut under the run: a message and status 1", running.returncode == 1 and "stream.bin" in message and "truncated" in message, (running.returncode, message[-300:]))
+    with Running([BIN / "ztc-run", plan, f"--data={stream}", "--steps=1000000", "--device=cpu", f"--save={work / 'cut'}", f"--log-json={log}"], stdout=subprocess.DEVNULL) as running:
+        wait_until(lambda: log.exists() and log.read_bytes().count(b"\n") > 3, 60)
+        stream.write_bytes(b"")
+        status = running.finish(60)
+    check("data cut under the run: a message and status 1", status == 1 and "stream.bin" in running.err and "truncated" in running.err, (status, running.err[-300:]))
     check("data cut under the run: the model is saved", len(list((work / "cut").glob("step-*"))) == 1)
 
     # Weights.

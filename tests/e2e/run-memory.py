@@ -5,9 +5,8 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 
-from support import BIN, GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, read_log, run, scratch, wait_until
 
 # Counts allocations above 64 KiB from the moment that the log has its second line: the first step is done.
 SHIM = r"""
@@ -73,18 +72,10 @@ with scratch() as work:
 
     # Resident memory between step 50 and step 150 and beyond, read from outside.
     log = work / "long"
-    child = subprocess.Popen([str(BIN / "ztc-run"), str(plan), *data, "--steps=1000000", "--no-save", f"--log-json={log}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
+    with Running([BIN / "ztc-run", plan, *data, "--steps=1000000", "--no-save", f"--log-json={log}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         def wait_for(step):
-            deadline = time.time() + 60
-            while time.time() < deadline and child.poll() is None:
-                if log.exists() and f'"step": {step},' in log.read_text():
-                    return resident(child.pid)
-                time.sleep(0.02)
-            return None
+            seen = wait_until(lambda: child.process.poll() is not None or log.exists() and f'"step": {step},' in log.read_text(), 60)
+            return resident(child.pid) if seen and child.process.poll() is None else None
         first, later = wait_for(50), wait_for(200)
         check("resident memory grows less than 1 MiB", first and later and later - first < 2**20, f"{first} {later}")
-    finally:
-        child.kill()
-        child.wait()
 finish()

@@ -1,19 +1,11 @@
 #!/usr/bin/env python3
 """Stopping and going on: --stop-after, signals and checkpoints give the bits of the run that never stopped; exit statuses; default folders."""
 import json
-import os
-import pathlib
 import signal
-import subprocess
-import time
 
-from support import BIN, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch, write_safetensors
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, read_log, read_safetensors, run, scratch, tensor_files, wait_until, write_safetensors
 
 data = GOLDEN / "grouped" / "data.safetensors"
-
-
-def files(folder):
-    return {p.name: p.read_bytes() for p in sorted(pathlib.Path(folder).glob("*.safetensors"))}
 
 
 with scratch() as work:
@@ -31,10 +23,10 @@ with scratch() as work:
     steps = [json.loads(x) for x in text if '"loss"' in x]
     check("a resumed run appends to its log", len([x for x in text if "plan_sha256" in x]) == 2 and len(steps) == 8)
     check("losses, norms and rates of the run that never stopped", key(steps) == key(whole))
-    check("its weights, to the bit", files(work / "whole") == files(work / "resumed") and files(work / "whole"))
+    check("its weights, to the bit", tensor_files(work / "whole") == tensor_files(work / "resumed") and tensor_files(work / "whole"))
 
     run("ztc-run", *common, f"--resume={work / 'part'}", "--stop-after=3", f"--save={work / 'again'}")
-    check("resumed at --stop-after: no step, the same checkpoint", files(work / "again" / "step-00000003") == files(work / "part" / "step-00000003"))
+    check("resumed at --stop-after: no step, the same checkpoint", tensor_files(work / "again" / "step-00000003") == tensor_files(work / "part" / "step-00000003"))
 
     # A newest checkpoint that is not whole is passed over.
     newest = work / "ck" / "step-00000008"
@@ -66,18 +58,11 @@ with scratch() as work:
     # Signals.
     for name, number in (("SIGTERM", signal.SIGTERM), ("SIGINT", signal.SIGINT), ("SIGUSR1", signal.SIGUSR1)):
         log, save = work / f"{name}.log", work / name
-        child = subprocess.Popen([str(BIN / "ztc-run"), str(plan), f"--data={data}", "--steps=1000000", "--device=cpu", f"--save={save}", f"--log-json={log}"],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        deadline = time.time() + 60
-        while time.time() < deadline and child.poll() is None and not (log.exists() and log.read_text().count('"loss"') > 3):
-            time.sleep(0.01)
-        child.send_signal(number)
-        try:
-            _, text = child.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            text = "did not end"
+        with Running([BIN / "ztc-run", plan, f"--data={data}", "--steps=1000000", "--device=cpu", f"--save={save}", f"--log-json={log}"]) as child:
+            wait_until(lambda: child.process.poll() is not None or log.exists() and log.read_text().count('"loss"') > 3, 60)
+            child.process.send_signal(number)
+            status = child.finish(30)
         steps = read_log(log)[1]
-        check(f"{name}: exit status 3", child.returncode == 3, (child.returncode, text))
+        check(f"{name}: exit status 3", status == 3, (status, child.err))
         check(f"{name}: a checkpoint of the last step", [p.name for p in save.iterdir()] == [f"step-{steps[-1]['step'] + 1:08}"], sorted(save.iterdir()))
 finish()
