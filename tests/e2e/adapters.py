@@ -439,7 +439,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "stacks", "stacks-swapped", "stacks-renamed"):
+             "experts-inner", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -454,7 +454,7 @@ for name in ("list", "dora", "tokens"):
 for name in ("dora", "tokens", "experts", "stacks"):
     with scratch() as work:
         stages(Case(name, work))
-for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts"):
+for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts", "parallel"):
     with scratch() as work:
         narrow(Case(name, work))
 for name in sorted(p.parent.name for p in CASES.glob("*/bf16.json")):

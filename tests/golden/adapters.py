@@ -70,6 +70,9 @@ CASES = {
     "rates": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"], modules_to_save=["norm"])),
     "multi-modal": ("gemma3-vision", dict(r=3, lora_alpha=4, target_modules=r".*language_model.*\.(q_proj|down_proj)")),
     "multi-modal-head": ("qwen2-vl", dict(r=2, lora_alpha=4, target_modules=r"(.*language_model.*\.(v_proj|up_proj))|lm_head")),
+    "soft-caps": ("gemma2", dict(r=3, lora_alpha=6, target_modules=ALL)),
+    "parallel": ("gpt-neox", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense_4h_to_h"])),
+    "latent": ("deepseek-v3", dict(r=2, lora_alpha=4, target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"])),
     "dora-int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True), "int8"),
 }
 
@@ -125,6 +128,28 @@ def saved_name(model, name):
     return name.replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
 
 
+def is_mixture(name):
+    """Whether experts are trained, of which a rounding may choose others."""
+    return "target_parameters" in CASES[name][1]
+
+
+def trainer(parameters, factors=None):
+    """`factors`: of the learning rate, of each parameter."""
+    parameters = list(parameters)
+    groups = [{"params": [p], "weight_decay": make.DECAY if p.ndim >= 2 else 0.0, "factor": f} for p, f in zip(parameters, factors or [1.0] * len(parameters), strict=True)]
+    return torch.optim.AdamW(groups, lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
+
+
+def set_rate(optimizer, step):
+    for group in optimizer.param_groups:
+        group["lr"] = make.rate(step) * group["factor"]
+
+
+def clipped(parameters, limit=make.CLIP):
+    """The norm of all gradients, which are clipped to `limit`."""
+    return torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=False).item()
+
+
 def record(name):
     folder, _, *form = CASES[name]
     given = json.loads((HERE.parent / "folders" / folder / "golden.json").read_text())
@@ -140,9 +165,7 @@ def record(name):
     trained = {saved_name(model, n): p for n, p in model.named_parameters() if p.requires_grad}
     stored = load_file(out / "adapter_model.safetensors")
     assert set(trained) <= set(stored), sorted(set(trained) - set(stored))
-    factors = {n: next((f for part, f in RATES.get(name, {}).items() if part in n), 1.0) for n in trained}
-    groups = [{"params": [p], "weight_decay": make.DECAY if p.ndim >= 2 else 0.0, "factor": factors[n]} for n, p in trained.items()]
-    optimizer = torch.optim.AdamW(groups, lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
+    optimizer = trainer(trained.values(), [next((f for part, f in RATES.get(name, {}).items() if part in n), 1.0) for n in trained])
     facts = {"folder": folder, "losses": [], "gradient_norms": [], "gradients": {}, "norms": {}, "stored": sorted(stored), "peft": peft.__version__}
     if form:
         facts |= {"quantize": form[0], "bitsandbytes": bitsandbytes.__version__}
@@ -151,14 +174,13 @@ def record(name):
     if name in RATES:
         facts["lr_of"] = [f"{part}={factor:g}" for part, factor in RATES[name].items()]
     for step, (ids, labels) in enumerate(zip(given["input_ids"], given["labels"])):
-        for group in optimizer.param_groups:
-            group["lr"] = make.rate(step) * group["factor"]
+        set_rate(optimizer, step)
         optimizer.zero_grad()
         loss = make.loss_of(model, torch.tensor(ids), torch.tensor(labels))
         loss.backward()
         facts["losses"].append(loss.item())
         facts["gradients"] = facts["gradients"] or {n: p.grad.double().norm().item() for n, p in trained.items()}
-        facts["gradient_norms"].append(torch.nn.utils.clip_grad_norm_(list(trained.values()), make.CLIP, foreach=False).item())
+        facts["gradient_norms"].append(clipped(list(trained.values())))
         optimizer.step()
     facts["norms"] = {n: p.detach().double().norm().item() for n, p in trained.items()}
     with torch.no_grad():
@@ -207,15 +229,6 @@ class Choices:
         return found
 
 
-def trainer(parameters):
-    return torch.optim.AdamW([{"params": [p for p in parameters if p.ndim >= 2], "weight_decay": make.DECAY}, {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0}],
-                             lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
-
-
-def clipped(parameters, limit=make.CLIP):
-    return torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=False).item()
-
-
 def other_choices(name, given):
     """By step, (loss, gradient norm) of the fp32 run for each near choice of an expert that turns."""
     model = build(name)
@@ -223,8 +236,7 @@ def other_choices(name, given):
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer, found = trainer(trained), []
     for step, (ids, labels) in enumerate(zip(given["input_ids"], given["labels"])):
-        for group in optimizer.param_groups:
-            group["lr"] = make.rate(step)
+        set_rate(optimizer, step)
         with Choices() as choices:
             def run(other=None):
                 optimizer.zero_grad()
@@ -282,8 +294,7 @@ def record_narrow(name):
     optimizer = trainer(masters.values())
     losses, norms, gradients = [], [], None
     for step, (ids, labels) in enumerate(zip(given["input_ids"], given["labels"])):
-        for group in optimizer.param_groups:
-            group["lr"] = make.rate(step)
+        set_rate(optimizer, step)
         with torch.no_grad():
             for n, p in computing.items():
                 p.copy_(masters[n])
@@ -299,13 +310,13 @@ def record_narrow(name):
         norms.append(clipped(list(masters.values())))
         optimizer.step()
     largest = max(golden["gradients"].values())
-    others = other_choices(name, given) if "target_parameters" in CASES[name][1] else [[]] * len(losses)
+    others = other_choices(name, given) if is_mixture(name) else [[]] * len(losses)
     # Each step beside the choices that are nearest to its own.
     steps = [min([(w, v), *other], key=lambda x: abs(x[0] - a) + abs(x[1] - b) / x[1]) for w, v, other, a, b in zip(golden["losses"], golden["gradient_norms"], others, losses, norms)]
     errors = {"loss": abs(losses[0] - steps[0][0]), "losses": max(abs(a - w) for a, (w, _) in zip(losses, steps)),
               "gradient_norms": max(abs(a - v) / v for a, (_, v) in zip(norms, steps)),
               "gradients": max(abs(gradients[n] - w) / max(w, 1e-1 * largest) for n, w in golden["gradients"].items())}
-    if "target_parameters" in CASES[name][1]:
+    if is_mixture(name):
         errors["gradients"] = max(errors["gradients"], start_errors(name, given))
     if any(others):
         errors["other_choices"] = others
@@ -313,8 +324,8 @@ def record_narrow(name):
     print(name, {key: value for key, value in errors.items() if key != "other_choices"})
 
 
-# LoRA, beside nf4, and on mixtures, whose experts a rounding may choose otherwise.
-NARROW = ("list", "nf4", "experts", "stacks", "stacks-all", "stacks-swapped", "stacks-renamed")
+# LoRA, beside nf4, between soft caps, and on mixtures, whose experts a rounding may choose otherwise.
+NARROW = ("list", "nf4", "soft-caps", "experts", "stacks", "stacks-all", "stacks-swapped", "stacks-renamed")
 
 for case in sys.argv[1:] or [*CASES, "bf16"]:
     if case != "bf16":
