@@ -28,9 +28,9 @@ struct CompileOptions {
   Keeping keepGathered = Keeping::Auto;   ///< ZeRO-3: over micro-steps and to the backward
   Keeping keepFp8Weights = Keeping::Auto; ///< of precision fp8: codes, over micro-steps and to the backward
   StoragePrecision precision = StoragePrecision::Bf16;
-  bool tf32 = false;                          ///< with fp32: products round their factors to TF32 on GPUs
-  std::string optimizer = "adamw";            ///< a name of compiler/Dialect/Graph/Optimizers.h
-  std::string adjustLrFn = "match_rms_adamw"; ///< of muon: match_rms_adamw or original
+  bool tf32 = false;                             ///< with fp32: products round their factors to TF32 on GPUs
+  std::string optimizer = "adamw";               ///< a name of compiler/Dialect/Graph/Optimizers.h
+  AdjustLr adjustLrFn = AdjustLr::MatchRmsAdamw; ///< of muon
   StateFormat optimizerState = StateFormat::Fp32;
   MasterFormat masters = MasterFormat::Fp32; ///< of bf16 weights
   UpdateTime updateTime = UpdateTime::After; ///< of a bucket

@@ -345,6 +345,8 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
       return fail("--config: ztc has nothing for " + llvm::join(missing, ", ") + "; --ignore=FIELD leaves a field out",
                   2);
   }
+  if (options.adjustLrFn != AdjustLr::MatchRmsAdamw && options.optimizer != "muon")
+    llvm::errs() << "ztc: note: --adjust-lr-fn has no effect: it is for --optimizer=muon\n";
   if (options.stages.empty())
     options.stages = {0, 1, 2, 3};
   std::set<unsigned> worlds(options.gpus.begin(), options.gpus.end());

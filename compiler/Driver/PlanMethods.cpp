@@ -80,7 +80,7 @@ static std::string givenAgain(const CompileOptions &o) {
   if (o.lossWeights)
     text += " --loss-weights";
   add("--optimizer", o.optimizer == "adamw" ? "" : o.optimizer);
-  add("--adjust-lr-fn", o.optimizer == "muon" && o.adjustLrFn != "match_rms_adamw" ? o.adjustLrFn : "");
+  add("--adjust-lr-fn", o.optimizer == "muon" && o.adjustLrFn != AdjustLr::MatchRmsAdamw ? wordOf(o.adjustLrFn) : "");
   for (const std::string &role : o.inputRoles)
     add("--input", role);
   return text;

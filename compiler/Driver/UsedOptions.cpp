@@ -56,9 +56,9 @@ void dropUnused(CompileOptions &o) {
     note("--loss-rows has no effect: it is for GPUs, and --target names none");
     o.lossRows = 0;
   }
-  if (o.adjustLrFn != "match_rms_adamw" && o.optimizer != "muon" && o.from.empty()) {
+  if (o.adjustLrFn != AdjustLr::MatchRmsAdamw && o.optimizer != "muon" && o.from.empty()) {
     note("--adjust-lr-fn has no effect: it is for --optimizer=muon");
-    o.adjustLrFn = "match_rms_adamw";
+    o.adjustLrFn = AdjustLr::MatchRmsAdamw;
   }
   if (o.tf32 && o.precision != StoragePrecision::Fp32 && o.precisionPolicy.empty() && o.from.empty()) {
     note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + wordOf(o.precision) +

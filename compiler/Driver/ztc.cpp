@@ -91,11 +91,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "what updates the weights: adamw, lion, sgd, muon (matrices of blocks; the rest by "
                  "adamw), or a plugin's optimizer")
       ->type_name("NAME");
-  app.add_option("--adjust-lr-fn", o.adjustLrFn,
-                 "of muon: how the shape of a matrix changes its learning rate: match_rms_adamw (as large as adamw's "
-                 "changes, so that one --lr fits both), or original")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"match_rms_adamw", "original"}));
+  addChoice(app, "--adjust-lr-fn", o.adjustLrFn,
+            "of muon: how the shape of a matrix changes its learning rate: match_rms_adamw (as large as adamw's "
+            "changes, so that one --lr fits both), or original");
   addChoice(app, "--optimizer-state", o.optimizerState,
             "type of the optimizer's states; int8: codes with a scale for each 256 elements, fp32 for embeddings and "
             "tensors of fewer than 4096 elements");
@@ -297,6 +295,7 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
   plan->add_option("--threads", o.threads, "of a host: threads a rank")->transform(kWhole)->check(CLI::Range(1, 4096));
   addChoice(*plan, "--precision", o.precision, "storage and compute types");
   plan->add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd or muon")->type_name("NAME");
+  addChoice(*plan, "--adjust-lr-fn", o.adjustLrFn, "of muon, as in ztc compile");
   plan->add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   plan->add_option("--input", o.inputRoles, "as in ztc compile")->type_name("ROLE=NAME")->allow_extra_args(false);
   plan->add_option("--padding-token", o.paddingToken, "as in ztc compile")->type_name("ID|none");

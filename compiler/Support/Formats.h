@@ -53,6 +53,11 @@ template <> inline constexpr std::array<std::string_view, 2> kWords<UpdateTime>{
 enum class UpdatePlace { Auto, Host, Device };
 template <> inline constexpr std::array<std::string_view, 3> kWords<UpdatePlace>{"auto", "host", "device"};
 
+/// Of muon: how a matrix' shape changes its learning rate, as torch.optim.Muon's adjust_lr_fn. MatchRmsAdamw: so that
+/// its changes are as large as adamw's.
+enum class AdjustLr { MatchRmsAdamw, Original };
+template <> inline constexpr std::array<std::string_view, 2> kWords<AdjustLr>{"match_rms_adamw", "original"};
+
 /// Whether gathered parameters, or the fp8 codes of weights, are kept over micro-steps and from forward to backward.
 /// Auto: as many as a budget has room for, without one none.
 enum class Keeping { Auto, None, All };

@@ -19,7 +19,7 @@ struct MarkMatrices : impl::MarkMatricesBase<MarkMatrices> {
     func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
-    if (adjust != "match_rms_adamw" && adjust != "original") {
+    if (!fromWord<AdjustLr>(adjust.getValue())) {
       emitError(forward.getLoc(), "adjust=") << adjust.getValue() << ": expected match_rms_adamw or original";
       return signalPassFailure();
     }
@@ -58,7 +58,8 @@ struct MarkMatrices : impl::MarkMatricesBase<MarkMatrices> {
   double changeFactor(func::FuncOp forward, unsigned index) const {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(forward.getArgumentTypes()[index]).getShape().take_back(2);
     const double rows = double(shape[0]), columns = double(shape[1]);
-    return adjust == "original" ? std::sqrt(std::max(1.0, rows / columns)) : 0.2 * std::sqrt(std::max(rows, columns));
+    return fromWord<AdjustLr>(adjust.getValue()) == AdjustLr::Original ? std::sqrt(std::max(1.0, rows / columns))
+                                                                       : 0.2 * std::sqrt(std::max(rows, columns));
   }
 };
 } // namespace

@@ -14,7 +14,7 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
     pm.addPass(createMarkRates(rates));
   }
   if (const graph::OptimizerRule *rule = graph::findOptimizer(options.optimizer); rule && rule->orthogonalizes)
-    pm.addPass(createMarkMatrices({options.adjustLr}));
+    pm.addPass(createMarkMatrices({wordOf(options.adjustLr)}));
   pm.addPass(createFoldEmptyTensors());
   pm.addPass(createNarrowIndices());
   pm.addPass(createAttachLoss({options.lossWeights}));

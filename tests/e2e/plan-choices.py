@@ -108,6 +108,11 @@ check("and its commands name it, and its target", all("--target=sm_90a --gpu=H10
 text = run("ztc", "plan", model, "--seq=16", "--gpu=A100-40GB", "--gpus=1,4").stdout
 check("the table has its groups, its arrow and its commands", all(part in text for part in ("full: every weight", "LoRA:", "<-", "ztc compile", "ztc-run plan.bin --gpus=4")), text)
 
+muon = plan("--gpu=host", "--mem=64MiB", "--threads=1", "--gpus=1", "--global-batch=8", "--zero=0", "--method=full", "--optimizer=muon", "--adjust-lr-fn=original")
+check("--adjust-lr-fn is in the commands", muon["choices"] and all("--optimizer=muon --adjust-lr-fn=original" in c["compile"] for c in muon["choices"]), muon)
+said = run("ztc", "plan", model, "--seq=16", "--precision=fp32", "--gpu=host", "--mem=64MiB", "--threads=1", "--gpus=1", "--zero=0", "--method=full", "--adjust-lr-fn=original")
+check("and without muon a note", "note: --adjust-lr-fn has no effect" in said.stderr and "--adjust-lr-fn" not in said.stdout, said.stderr)
+
 for arguments, words in [(["--gpu=H100-80G"], "did you mean H100-80GB?"), (["--gpu=teapot"], "known are host, "), (["--gpu=host"], "needs --mem=SIZE"),
                          (["--gpu=H100-80GB", "--gpus=3", "--global-batch=64"], "cannot be shared by 3 ranks"),
                          (["--gpu=H100-80GB", "--mem=1GiB"], "leaves nothing beside the reserve"), (["--gpu=H100-80GB", "--method=dora"], "--method")]:
