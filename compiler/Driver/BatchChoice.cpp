@@ -38,7 +38,7 @@ LogicalResult measure(const CompileOptions &options, uint64_t batch, uint64_t ro
       return success();
     choice = decision->choice;
   }
-  FailureOr<StepMeasure> step = probe.measure(choice, shape, ratesOf(shape));
+  FailureOr<StepMeasure> step = session.measure(probe, choice, shape, ratesOf(shape));
   if (failed(step))
     return failure();
   measured.push_back({batch, double(rows) / step->seconds});

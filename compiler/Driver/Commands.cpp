@@ -252,8 +252,7 @@ int runCompile(const CompileOptions &given) {
     });
 
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
-  if (failed(plan) || failed(session.chooseLossRows(*plan)) || failed(session.chooseKeptGathers(*plan)) ||
-      failed(session.chooseKeptCodes(*plan)))
+  if (failed(plan) || failed(session.chooseLives(*plan)))
     return 1;
   const PlanShape shape = shapeOf(options, options.gpus.front(), options.targets);
   StatusOr<MemoryPlan> memory = planMemory(*plan, shape);
@@ -311,8 +310,7 @@ static LogicalResult addRows(Session &session, unsigned stage, report::MemoryTab
       found = *chosen;
     }
     ProbedPlan probed = *found;
-    if (failed(session.chooseLossRows(probed.plan, shape)) || failed(session.chooseKeptGathers(probed.plan, shape)) ||
-        failed(session.chooseKeptCodes(probed.plan, shape)))
+    if (failed(session.chooseLives(probed.plan, shape)))
       return failure();
     StatusOr<MemoryPlan> memory = planMemory(probed.plan, shape);
     if (!memory.isOk()) {

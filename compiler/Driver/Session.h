@@ -86,7 +86,10 @@ public:
   /// Which fp8 codes of weights are kept over micro-steps and to the backward (KeptCodes.h): as --keep-fp8-weights
   /// says, by what --mem leaves, as above. After chooseKeptGathers(), which saves what is slower.
   llvm::LogicalResult chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape> shape = {});
-  /// Of a choice of recomputation with the gathers that are kept then.
+  /// All three: what makes of a plan of phases the plan that is written. Its peak is that of the run.
+  llvm::LogicalResult chooseLives(plan::Plan &plan, std::optional<PlanShape> shape = {});
+  /// Of a choice of recomputation, with what is chosen then for ranks of this shape: the step of the plan that a
+  /// compilation writes.
   llvm::FailureOr<StepMeasure> measure(StepProbe &probe, const RecomputeChoice &choice, const PlanShape &shape,
                                        const MachineRates &rates);
 

@@ -112,15 +112,18 @@ LogicalResult Session::chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape
   return chooseKept(opts.keepFp8Weights, keepCodes, plan, shape);
 }
 
+LogicalResult Session::chooseLives(plan::Plan &plan, std::optional<PlanShape> shape) {
+  return success(succeeded(chooseLossRows(plan, shape)) && succeeded(chooseKeptGathers(plan, shape)) &&
+                 succeeded(chooseKeptCodes(plan, shape)));
+}
+
 FailureOr<StepMeasure> Session::measure(StepProbe &probe, const RecomputeChoice &choice, const PlanShape &shape,
                                         const MachineRates &rates) {
-  if (opts.zero != 3 || shape.world == 1)
-    return probe.measure(choice, shape, rates);
   FailureOr<const ProbedPlan *> probed = probe.plan(choice);
   if (failed(probed))
     return failure();
   plan::Plan plan = (*probed)->plan;
-  if (failed(chooseKeptGathers(plan, shape)))
+  if (failed(chooseLives(plan, shape)))
     return failure();
   StatusOr<StepMeasure> measured = measurePlan(plan, shape, rates);
   if (!measured.isOk())

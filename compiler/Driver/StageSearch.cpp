@@ -117,7 +117,9 @@ private:
     FailureOr<RecomputeDecision> decision = session.decide(probe, shape);
     if (failed(decision))
       return failure();
-    FailureOr<StepMeasure> step = session.measure(probe, decision->choice, shape, rates);
+    FailureOr<StepMeasure> step = decision->chosen;
+    if (decision->fits)
+      step = session.measure(probe, decision->choice, shape, rates);
     if (failed(step))
       return failure();
     add(session, *decision, *step, world, shape.accumulate);

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 
-from support import BIN, GOLDEN, check, finish, run, scratch
+from support import BIN, GOLDEN, check, finish, run, scratch, write_tiny_llama
 
 folder = scratch()
 work = pathlib.Path(folder.name)
@@ -56,6 +56,22 @@ groups = {}
 for c in roomy["choices"]:
     groups.setdefault((c["method"], tuple(c["changes"]), c["gpus"]), []).append(c["tokens_per_second"])
 check("within a group the fastest stands first", all(speeds == sorted(speeds, reverse=True) for speeds in groups.values()), groups)
+
+# In fp8 the codes of weights are kept where memory is left; a GPU's head takes as many rows of logits at a time as memory is left for: a row's bytes are those of the plan that is written.
+fp8 = json.loads(run("ztc", "plan", GOLDEN / "fp8", "--gpu=host", "--mem=64MiB", "--threads=1", "--gpus=1,2", "--global-batch=8", "--zero=0,3", "--batch=2", "--method=full", "--precision=fp8",
+                     "--json").stdout)
+check("rows in fp8 are there", {(c["gpus"], c["zero"]) for c in fp8["choices"]} >= {(1, 0), (2, 0), (2, 3)}, fp8["choices"])
+for c in fp8["choices"]:
+    found = holds(c)
+    check(f"fp8 on {c['gpus']}, stage {c['zero']}: bytes", found == c["peak_bytes"], f"{found} of {c['peak_bytes']}")
+    if c["zero"] == 0:  # at stage 3 codes are what is gathered
+        check(f"fp8 on {c['gpus']}: codes are kept", "kept to the backward" in run("ztc", "inspect", work / "plan.bin", "--text").stdout)
+write_tiny_llama(work / "wide", 128000)
+wide = json.loads(run("ztc", "plan", work / "wide", "--gpu=H100-80GB", "--gpus=1,2", "--seq=64", "--batch=64", "--global-batch=128", "--zero=0,3", "--method=full", "--json").stdout)
+check("rows of a wide head are there", {(c["gpus"], c["zero"]) for c in wide["choices"]} >= {(1, 0), (2, 0), (2, 3)}, wide["choices"])
+for c in wide["choices"]:
+    layout = json.loads(execute(c["compile"].replace("ztc compile", "ztc memory").replace(" -o plan.bin", "") + " --json").stdout)["rows"][0]
+    check(f"a wide head on {c['gpus']} GPUs, stage {c['zero']}: bytes", layout["peak_bytes"] == c["peak_bytes"], f"{layout['peak_bytes']} of {c['peak_bytes']}")
 
 # Where nothing fits the status is 1, and the bytes are there.
 least = {}
