@@ -332,7 +332,7 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   TrainingRequest asked = request;
   if (!request.configs.empty()) {
     TrainingConfig config;
-    if (!config.read(request.configs))
+    if (!config.read(request.configs, options.input))
       return 2;
     config.apply(options, asked.globalBatch, options.gpus.back());
     asked.runOptions = config.runOptions();

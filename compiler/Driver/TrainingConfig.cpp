@@ -4,8 +4,8 @@
 #include "compiler/Driver/TrainingConfigFields.h"
 #include "runtime/Core/Print.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLParser.h"
@@ -16,19 +16,6 @@ using namespace llvm;
 
 namespace ztc::driver {
 namespace {
-
-bool isTrue(StringRef text) {
-  return text.equals_insensitive("true") || text.equals_insensitive("yes") || text.equals_insensitive("on");
-}
-bool isNothing(StringRef text) {
-  return text.empty() || text == "~" || text.equals_insensitive("null") || text.equals_insensitive("none") ||
-         text.equals_insensitive("false") || text.equals_insensitive("no") || text.equals_insensitive("off");
-}
-
-std::optional<double> number(StringRef text) {
-  double value = 0;
-  return text.trim().getAsDouble(value) ? std::nullopt : std::optional(value);
-}
 
 /// Flattens a tree: "a.b[0].c". Lists of plain values are one value.
 template <typename Emit> bool flatten(yaml::Node *node, const std::string &path, const Emit &emit) {
@@ -90,7 +77,7 @@ bool TrainingConfig::readFile(const std::string &path, std::vector<Value> &value
   yaml::Node *root = document != stream.end() ? (*document).getRoot() : nullptr;
   const bool isRead = isa_and_nonnull<yaml::MappingNode>(root) &&
                       flatten(root, "", [&](const std::string &field, const std::string &text) {
-                        values.push_back({field, text, isNothing(text)});
+                        values.push_back({field, text, asksForNothing(text)});
                       });
   if (isRead && !stream.failed() && problem.empty())
     return true;
@@ -160,17 +147,17 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     return true;
   }
   if (field == "max_steps" || field == "num_train_epochs" || field == "num_epochs") {
-    const std::optional<double> count = number(value.text);
+    const std::optional<double> count = numberIn(value.text);
     if (field == "max_steps" && (!count || *count <= 0))
       add(file, value, ConfigField::NotNeeded, "epochs say how long");
-    else if (field != "max_steps" && number(hf("max_steps")).value_or(-1) > 0)
+    else if (field != "max_steps" && numberIn(hf("max_steps")).value_or(-1) > 0)
       add(file, value, ConfigField::NotNeeded, "max_steps says how long");
     else
       runOption(file, value, field == "max_steps" ? "steps" : "epochs", value.text);
     return true;
   }
   if (field == "warmup_steps" || field == "warmup_ratio") {
-    const double count = number(value.text).value_or(0);
+    const double count = numberIn(value.text).value_or(0);
     if (count == 0)
       add(file, value, ConfigField::NotNeeded, "0 is the default");
     else if (field == "warmup_steps" && count >= 1)
@@ -195,7 +182,7 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     return true;
   }
   if (field == "save_steps" || field == "eval_steps") {
-    const std::optional<double> count = number(value.text);
+    const std::optional<double> count = numberIn(value.text);
     if (count && *count >= 1)
       runOption(file, value, field == "save_steps" ? "save-every" : "eval-every", value.text);
     else
@@ -216,7 +203,7 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
   }
   if (field == "bf16" || field == "fp16") {
     const bool isAuto = value.text == "auto";
-    if (isTrue(value.text) || value.text == "full" || (isAuto && field == "bf16"))
+    if (saysYes(value.text) || value.text == "full" || (isAuto && field == "bf16"))
       compileOption(file, value, "precision", field.str());
     else
       add(file, value, ConfigField::NotNeeded, "not asked for");
@@ -270,8 +257,8 @@ void TrainingConfig::readHuggingFace(const std::string &file, const std::vector<
     return any_of(values, [&](const Value &value) { return value.field == name; });
   };
   for (const auto &[name, text] : defaultArguments()) {
-    const Value value{name.str(), text.str(), isNothing(text)};
-    const bool isSteps = name == "num_train_epochs" && number(hf("max_steps")).value_or(-1) > 0;
+    const Value value{name.str(), text.str(), asksForNothing(text)};
+    const bool isSteps = name == "num_train_epochs" && numberIn(hf("max_steps")).value_or(-1) > 0;
     if (isSaid(name) || value.isNothing || text == "-1" || isSteps || (name == "warmup_steps"))
       continue;
     const size_t count = found.size();
@@ -281,95 +268,6 @@ void TrainingConfig::readHuggingFace(const std::string &file, const std::vector<
       (void)takeCommon(file, value);
     for (ConfigField &field : MutableArrayRef(found).drop_front(count))
       field.text += " (the default of TrainingArguments)";
-  }
-}
-
-void TrainingConfig::readAxolotl(const std::string &file, const std::vector<Value> &values) {
-  const auto valueOf = [&](StringRef name) {
-    for (const Value &value : values)
-      if (value.field == name && !value.isNothing)
-        return value.text;
-    return std::string();
-  };
-  for (const Value &value : values)
-    if (value.field == "max_steps")
-      arguments.emplace_back(value.field, value.text);
-  const std::string adapter = valueOf("adapter");
-  for (const Value &value : values) {
-    const StringRef field = value.field;
-    if (field == "micro_batch_size") {
-      arguments.emplace_back("per_device_train_batch_size", value.text);
-      compileOption(file, value, "batch", value.text);
-    } else if (field == "sequence_len") {
-      compileOption(file, value, "seq", value.text);
-    } else if (field == "sample_packing" && !value.isNothing) {
-      compileOption(file, value, "pack", "on");
-    } else if (field == "adapter" && (value.text == "lora" || value.text == "qlora")) {
-      const std::string modules = valueOf("lora_target_modules");
-      std::string text = "r=" + (valueOf("lora_r").empty() ? "8" : valueOf("lora_r")) +
-                         ",alpha=" + (valueOf("lora_alpha").empty() ? "16" : valueOf("lora_alpha"));
-      if (!valueOf("lora_dropout").empty() && number(valueOf("lora_dropout")).value_or(0) != 0)
-        text += ",dropout=" + valueOf("lora_dropout");
-      const bool isAll = isTrue(valueOf("lora_target_linear")) || modules.empty();
-      std::string targets = modules;
-      llvm::replace(targets, ',', '+');
-      text += ",targets=" + (isAll ? "all-linear" : targets);
-      if (isTrue(valueOf("peft_use_dora")))
-        text += ",dora=true";
-      if (isTrue(valueOf("peft_use_rslora")))
-        text += ",rslora=true";
-      std::string saved = valueOf("lora_modules_to_save");
-      llvm::replace(saved, ',', '+');
-      if (!saved.empty())
-        text += ",save=" + saved;
-      compileOption(file, value, "lora", text);
-    } else if (field == "lora_model_dir" && !value.isNothing) {
-      runOption(file, value, "adapter", value.text);
-    } else if (field == "lora_r" || field == "peft_use_dora" || field == "peft_use_rslora" ||
-               field == "lora_modules_to_save" || field == "lora_alpha" || field == "lora_dropout" ||
-               field == "lora_target_linear" || field == "lora_target_modules") {
-      add(file, value, adapter.empty() ? ConfigField::NotNeeded : ConfigField::Taken,
-          adapter.empty() ? "no adapter is asked for" : "in --lora");
-    } else if (field == "load_in_4bit" || field == "load_in_8bit") {
-      if (value.isNothing)
-        add(file, value, ConfigField::NotNeeded, "not asked for");
-      else
-        compileOption(file, value, "quantize", field == "load_in_4bit" ? "nf4" : "int8");
-    } else if (field == "chat_template" && !value.isNothing) {
-      const bool isOwn = value.text == "tokenizer_default";
-      add(file, value, isOwn ? ConfigField::NotNeeded : ConfigField::NotThere,
-          isOwn ? "prepare_chat.py takes the tokenizer's" : "chats take the template of the tokenizer's folder");
-    } else if (field == "plugins") {
-      const bool isKernels = llvm::all_of(split(value.text, ','), [](StringRef name) {
-        return name.empty() || name.contains("liger") || name.contains("cut_cross_entropy");
-      });
-      add(file, value, isKernels ? ConfigField::NotNeeded : ConfigField::NotThere,
-          isKernels ? "the plan's kernels are fused, and the logits of a row at a time"
-                    : "of other trainers' plugins kernels alone have something in their place");
-    } else if (field.starts_with("datasets[") && field.ends_with(".path")) {
-      runOption(file, value, "data", value.text); // all of them, one after the other
-    } else if (field.starts_with("datasets[") && !value.isNothing &&
-               (field.contains("].shards") || field.ends_with("].preprocess_shards"))) {
-      add(file, value, ConfigField::NotThere, "a part of a set: ztc-run reads whole files");
-    } else if (field == "shuffle_merged_datasets" && !value.isNothing) {
-      runOption(file, value, "shuffle", "");
-    } else if (field.starts_with("datasets[") && !field.ends_with("].type")) {
-      add(file, value, ConfigField::NotNeeded, "prepare_chat.py reads the usual forms: messages, ShareGPT, alpaca");
-    } else if (field.starts_with("datasets[")) {
-      add(file, value, ConfigField::NotNeeded, "chats and texts are told by their form: see ztc-run --data");
-    } else if (field.starts_with("wandb_") || field.starts_with("mlflow_") || field.starts_with("comet_") ||
-               field.starts_with("hub_")) {
-      add(file, value, ConfigField::NotNeeded, "ztc-run has --log-json and --tensorboard");
-    } else if (field == "val_set_size") {
-      const bool isNone = value.isNothing || number(value.text).value_or(1) == 0;
-      add(file, value, isNone ? ConfigField::NotNeeded : ConfigField::NotThere,
-          isNone ? "nothing is held out" : "held-out rows are files of their own: ztc-run --eval-data");
-    } else if (field == "train_on_inputs") {
-      add(file, value, value.isNothing ? ConfigField::NotNeeded : ConfigField::NotThere,
-          value.isNothing ? "of a chat the answers are learnt" : "of a chat the answers alone are learnt");
-    } else if (!takeCommon(file, value)) {
-      add(file, value, ConfigField::NotThere, "");
-    }
   }
 }
 
@@ -394,7 +292,7 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
     const std::string said = value.text;
     if (said == "auto") {
       value.text = filled(value.field);
-      value.isNothing = isNothing(value.text);
+      value.isNothing = asksForNothing(value.text);
     }
     const StringRef field = value.field;
     const size_t count = found.size();
@@ -451,7 +349,7 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
       else
         compileOption(file, value, "precision", field.split('.').first.str());
     } else if (field == "fp16.initial_scale_power") {
-      runOption(file, value, "loss-scale", std::to_string(std::exp2(number(value.text).value_or(16))));
+      runOption(file, value, "loss-scale", std::to_string(std::exp2(numberIn(value.text).value_or(16))));
     } else if (field == "zero_optimization.offload_optimizer.device" ||
                field == "zero_optimization.offload_param.device" || field == "zero_optimization.cpu_offload") {
       takeOffload(file, value);
@@ -474,7 +372,8 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
   }
 }
 
-bool TrainingConfig::read(const std::vector<std::string> &files) {
+bool TrainingConfig::read(const std::vector<std::string> &files, const std::string &model) {
+  tokenizer = sys::fs::is_directory(model) ? model : "FOLDER";
   enum Kind { HuggingFace, Axolotl, DeepSpeed };
   std::vector<std::tuple<Kind, std::string, std::vector<Value>>> all;
   for (const std::string &file : files) {
@@ -514,7 +413,7 @@ bool TrainingConfig::read(const std::vector<std::string> &files) {
       if (const StringRef why = whyUnneeded(field.field); !why.empty()) {
         field.fate = ConfigField::NotNeeded;
         field.text = why.str();
-      } else if (isNothing(field.value)) {
+      } else if (asksForNothing(field.value)) {
         field.fate = ConfigField::NotNeeded;
         field.text = "nothing is asked for";
       }
@@ -562,8 +461,8 @@ void TrainingConfig::apply(CompileOptions &options, uint64_t &globalBatch, unsig
 std::string TrainingConfig::runOptions() const {
   std::string text;
   std::set<std::string> said;
-  for (const auto &[name, value] : reverse(runWords)) // of two files the last one that says it
-    if (name == "data" || said.insert(name).second)   // several sets are all read
+  for (const auto &[name, value] : reverse(runWords))                  // of two files the last one that says it
+    if (StringRef(name).ends_with("data") || said.insert(name).second) // several sets are all read
       text = " --" + name + (value.empty() ? "" : "=" + shellWord(value)) + text;
   return text;
 }

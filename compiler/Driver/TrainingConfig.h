@@ -16,13 +16,15 @@ struct ConfigField {
   std::string text; ///< the option with its value, why it is not needed, or what is missing
 };
 
+class ConfigDataSet;
+
 /// What Axolotl's YAML, DeepSpeed's ds_config.json or Hugging Face's TrainingArguments as JSON ask for.
 class TrainingConfig {
 public:
   /// Reads all files; which kind one is its fields say. Values "auto" of a ds_config.json are those of the other files,
   /// else of the defaults of TrainingArguments, as transformers fills them in. False after a message where a file is
-  /// none of these.
-  bool read(const std::vector<std::string> &files);
+  /// none of these. `model`: what is trained, for commands that take its tokenizer.
+  bool read(const std::vector<std::string> &files, const std::string &model);
 
   /// Sets the options of `options` that the command line does not name. `globalBatch` is set where the files say it,
   /// for so many ranks.
@@ -44,6 +46,8 @@ private:
   void readHuggingFace(const std::string &file, const std::vector<Value> &values);
   void readAxolotl(const std::string &file, const std::vector<Value> &values);
   void readDeepSpeed(const std::string &file, std::vector<Value> values);
+  /// Of a field `within` a data set.
+  void takeOfSet(const std::string &file, const Value &value, const ConfigDataSet &set, llvm::StringRef within);
   void takeOffload(const std::string &file, const Value &value);
   bool takeCommon(const std::string &file, const Value &value);
   void add(const std::string &file, const Value &value, ConfigField::Fate fate, const std::string &text);
@@ -51,6 +55,7 @@ private:
   void runOption(const std::string &file, const Value &value, const std::string &name, const std::string &text);
   std::string hf(llvm::StringRef name) const;
 
+  std::string tokenizer; ///< the model's folder; FOLDER where it is none
   std::vector<ConfigField> found;
   std::vector<std::pair<std::string, std::string>> compileWords, runWords; ///< option, value
   std::vector<std::pair<std::string, std::string>> arguments;              ///< of TrainingArguments, by its names

@@ -88,7 +88,6 @@ constexpr Unneeded kUnneeded[] = {
     {"debug", "ztc-run has --profile and --trace"},
     {"dataset_processes", "data is read by one process"},
     {"dataset_num_proc", "data is read by one process"},
-    {"shuffle_merged_datasets", "ztc-run has --shuffle"},
     {"evals_per_epoch", "ztc-run has --eval-every"},
     {"saves_per_epoch", "ztc-run saves every 30 minutes, or as --save-every says"},
     {"save_first_step", "a run that cannot save says so before its first step"},
@@ -155,6 +154,19 @@ constexpr Unneeded kUnneeded[] = {
 };
 
 } // namespace
+
+bool saysYes(StringRef text) {
+  return text.equals_insensitive("true") || text.equals_insensitive("yes") || text.equals_insensitive("on");
+}
+bool asksForNothing(StringRef text) {
+  return text.empty() || text == "~" || text.equals_insensitive("null") || text.equals_insensitive("none") ||
+         text.equals_insensitive("false") || text.equals_insensitive("no") || text.equals_insensitive("off");
+}
+
+std::optional<double> numberIn(StringRef text) {
+  double value = 0;
+  return text.trim().getAsDouble(value) ? std::nullopt : std::optional(value);
+}
 
 ArrayRef<std::pair<StringLiteral, StringLiteral>> defaultArguments() {
   return kDefaults;

@@ -2,6 +2,7 @@
 #pragma once
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,5 +18,12 @@ llvm::StringRef whyUnneeded(llvm::StringRef field);
 std::string scheduleNamed(llvm::StringRef name);
 /// An optimizer by the names of transformers, bitsandbytes and DeepSpeed: its own name, and the type of its states.
 std::pair<std::string, std::string> optimizerNamed(llvm::StringRef name);
+
+/// "true", "yes" or "on", in letters of any size.
+bool saysYes(llvm::StringRef text);
+/// "false", "no", "off", "none", "null", "~", or empty.
+bool asksForNothing(llvm::StringRef text);
+/// A whole text that is a number.
+std::optional<double> numberIn(llvm::StringRef text);
 
 } // namespace ztc::driver

@@ -3,10 +3,12 @@
 nothing for is refused by name, and the printed commands compile."""
 import json
 import pathlib
+import re
 import shlex
 import subprocess
+import sys
 
-from support import BIN, GOLDEN, check, finish, run, scratch
+from support import BIN, GOLDEN, ROOT, check, finish, run, scratch
 
 folder = scratch()
 work = pathlib.Path(folder.name)
@@ -139,7 +141,7 @@ special_tokens:
 found = fates(plan(write("qlora.yml", QLORA), "--gpus=1,2").stdout)
 for field, fate, text in (("fsdp", "taken", "--zero=3"), ("fsdp_config.fsdp_offload_params", "taken", "--host-mem"), ("fsdp_config.fsdp_state_dict_type", "not needed", "--zero"),
                           ("peft_use_dora", "taken", "in --lora"), ("adapter", "taken", "dora=true"), ("plugins", "not needed", "fused"), ("liger_rope", "not needed", "fused"),
-                          ("chat_template", "not needed", "tokenizer"), ("datasets[0].field_messages", "not needed", "messages"), ("warmup_ratio", "taken", "--warmup=3%"),
+                          ("chat_template", "not needed", "tokenizer"), ("datasets[0].field_messages", "not needed", "tokens"), ("warmup_ratio", "taken", "--warmup=3%"),
                           ("evals_per_epoch", "not needed", "--eval-every"), ("special_tokens.pad_token", "not needed", "padding"), ("gradient_checkpointing_kwargs.use_reentrant", "not needed", ""),
                           ("lora_mlp_kernel", "not needed", "merged"), ("lora_model_dir", "not needed", "nothing is asked for")):
     check(f"Axolotl's {field}", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
@@ -176,13 +178,84 @@ num_epochs: 1
 said = plan(write("sets.yml", SETS), "--gpus=1", "--global-batch=4", "--precision=fp32").stdout
 found = fates(said)
 for field, fate, text in (("adapter", "taken", "--lora=r=4,alpha=8,targets=q_proj+v_proj,rslora=true,save=lm_head+norm"), ("lora_modules_to_save", "taken", "in --lora"),
-                          ("peft_use_rslora", "taken", "in --lora"), ("datasets[1].path", "taken", "--data=stories.safetensors"), ("datasets[1].type", "not needed", "form"),
+                          ("peft_use_rslora", "taken", "in --lora"), ("datasets[1].path", "taken", "--data=stories.safetensors"), ("datasets[1].type", "not needed", "tokens"),
                           ("shuffle_merged_datasets", "taken", "--shuffle")):
     check(f"Axolotl's {field}, of several sets", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
 check("the command reads all sets", "--data=chats.safetensors --data=stories.safetensors" in said and "--shuffle" in said, said)
 part = write("part.yml", SETS.replace("    type: completion", "    shards: 10")).split("=")[1]
 said = plan(f"--config={part}", expect=2).stderr
 check("a part of a set is refused by name", "datasets[1].shards" in said, said)
+
+# Sets of several forms, each by its own type: rows that prepare_chat.py makes, texts that ztc-run reads, a set of a hub.
+FORMS = """base_model: model
+sequence_len: 16
+micro_batch_size: 1
+num_epochs: 1
+datasets:
+  - path: instructions.jsonl
+    type: alpaca
+  - path: chats/talks.json
+    type: chat_template
+    field_messages: conversations
+    message_property_mappings:
+      role: from
+      content: value
+    roles:
+      assistant: [gpt, model]
+    roles_to_train: [assistant]
+    train_on_eos: turn
+    chat_template: jinja
+    chat_template_jinja: chat.jinja
+  - path: books.jsonl
+    type: completion
+    field: text
+  - path: somebody/ultra-chats
+    type: chat_template
+    split: train_sft
+  - path: json
+    data_files: [a.bin, b.jsonl]
+    type: completion
+    ds_type: json
+test_datasets:
+  - path: held.txt
+    type: completion
+"""
+folder_of_model = ROOT / "tests/folders/llama3-defaults"
+forms = write("forms.yml", FORMS)
+said = run("ztc", "plan", folder_of_model, "--gpu=host", "--mem=64MiB", "--threads=1", forms, "--gpus=1", "--global-batch=4", "--precision=fp32", "--method=lora").stdout
+found = fates(said)
+prepare = f"--tokenizer={folder_of_model} --seq=16"
+for field, fate, text in (("datasets[0].path", "taken", f"samples/data/prepare_chat.py instructions.jsonl {prepare} --plain -o instructions.safetensors; ztc-run --data=instructions.safetensors"),
+                          ("datasets[0].type", "taken", "--plain"), ("datasets[1].type", "taken", "template"),
+                          ("datasets[1].path", "taken", f"prepare_chat.py chats/talks.json {prepare} --chat-template=chat.jinja -o talks.safetensors; ztc-run --data=talks.safetensors"),
+                          ("datasets[1].chat_template_jinja", "taken", "--chat-template"), ("datasets[1].field_messages", "not needed", "conversations"),
+                          ("datasets[1].message_property_mappings.role", "not needed", "from"), ("datasets[1].message_property_mappings.content", "not needed", "value"),
+                          ("datasets[1].roles.assistant", "not needed", "names"), ("datasets[1].roles_to_train", "not needed", "answer"), ("datasets[1].train_on_eos", "not needed", "ends"),
+                          ("datasets[2].path", "taken", f"ztc-run --data=books.jsonl --tokenizer={folder_of_model}"), ("datasets[2].type", "taken", "document"), ("datasets[2].field", "not needed", "text"),
+                          ("datasets[3].path", "taken", f"its rows are written as ultra-chats.jsonl; samples/data/prepare_chat.py ultra-chats.jsonl {prepare} -o ultra-chats.safetensors"),
+                          ("datasets[3].split", "not needed", "written"), ("datasets[4].path", "not needed", "data_files"), ("datasets[4].data_files", "taken", "--data=a.bin --data=b.jsonl"),
+                          ("datasets[4].ds_type", "not needed", ""), ("test_datasets[0].path", "taken", "ztc-run --eval-data=held.txt")):
+    check(f"{field}, by its type", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
+command = next(line for line in said.splitlines() if line.strip().startswith("ztc-run"))
+check("one run reads them all", [word for word in shlex.split(command) if word.startswith(("--data=", "--eval-data=", "--tokenizer="))] ==
+      ["--data=instructions.safetensors", "--data=talks.safetensors", "--data=books.jsonl", "--data=ultra-chats.safetensors", "--data=a.bin", "--data=b.jsonl", f"--tokenizer={folder_of_model}",
+       "--eval-data=held.txt"], command)
+help_text = subprocess.run([sys.executable, ROOT / "samples/data/prepare_chat.py", "--help"], capture_output=True, text=True, timeout=120).stdout
+words = {word.split("=")[0] for field in found for word in found[field][1].partition("prepare_chat.py")[2].partition("; ")[0].split() if word.startswith("-")}
+check("prepare_chat.py has these options", words >= {"--tokenizer", "--plain", "-o"} and all(word in help_text for word in words), words)
+said = run("ztc", "plan", folder_of_model, "--gpu=host", "--mem=64MiB", "--threads=1", write("inputs.yml", FORMS + "train_on_inputs: true\n"), "--gpus=1", "--global-batch=4", "--precision=fp32",
+           "--method=lora").stdout
+found = fates(said)
+check("train_on_inputs is in the commands that make rows", found["train_on_inputs"][0] == "taken" and "--plain --train-on=all" in found["datasets[0].path"][1] and
+      "--train-on" not in found["datasets[2].path"][1], found)
+for name, old, new in (("type", "type: alpaca", "type: gpteacher"), ("type.field_output", "type: alpaca", "type:\n      field_output: answer"), ("field", "field: text", "field: body"),
+                       ("roles_to_train", "[assistant]", "[assistant, user]"), ("train_on_eos", "train_on_eos: turn", "train_on_eos: last"), ("split", "field: text", "split: train[:10%]"),
+                       ("field_messages", "field_messages: conversations", "field_messages: turns"), ("roles.assistant", "[gpt, model]", "[gpt, oracle]"),
+                       ("message_property_mappings.content", "content: value", "content: said"), ("chat_template", "chat_template: jinja", "chat_template: chatml")):
+    refused = plan(write("refused.yml", FORMS.replace(old, new)), expect=2).stderr
+    check(f"of a set, {name} is refused by its place", re.search(r"ztc has nothing for datasets\[\d\]\." + re.escape(name) + ";", refused), refused)
+refused = plan(write("expression.yml", SETS.replace("[q_proj, v_proj]", "'.*(q|v)_proj'")), expect=2).stderr
+check("modules by an expression are refused", "lora_target_modules" in refused, refused)
 
 # What there is nothing for is named, all of it, and may be left out.
 odd = write("odd.json", {**ARGUMENTS, "label_smoothing_factor": 0.1, "neftune_noise_alpha": 5})
