@@ -1,5 +1,6 @@
 #include "compiler/Analysis/MeasureStep.h"
 #include "runtime/Format/Steps/StepDefinition.h"
+#include "runtime/Memory/ArenaSize.h"
 #include "runtime/Memory/StepBytes.h"
 #include "runtime/Memory/Traffic.h"
 
@@ -59,6 +60,33 @@ FailureOr<StepMeasure> StepProbe::measure(const RecomputeChoice &choice, const P
   if (!measure.isOk())
     return module.emitError(measure.status().message()), failure();
   return *measure;
+}
+
+FailureOr<double> StepProbe::seconds(const RecomputeChoice &choice, const PlanShape &shape, const MachineRates &rates) {
+  FailureOr<const ProbedPlan *> made = plan(choice);
+  if (failed(made))
+    return failure();
+  StatusOr<MemoryPlan> sizes = slotSizes((*made)->plan, shape);
+  if (!sizes.isOk())
+    return module.emitError(sizes.status().message()), failure();
+  return planSeconds((*made)->plan, *sizes, shape, rates);
+}
+
+FailureOr<bool> StepProbe::isHopeless(const PlanShape &shape, uint64_t peakBytes) {
+  FailureOr<const ProbedPlan *> made = plan(RecomputeChoice());
+  if (failed(made))
+    return failure();
+  return persistentBytes((*made)->plan, shape) > peakBytes;
+}
+
+FailureOr<bool> StepProbe::fits(const RecomputeChoice &choice, const PlanShape &shape, uint64_t peakBytes) {
+  FailureOr<const ProbedPlan *> made = plan(choice);
+  if (failed(made))
+    return failure();
+  StatusOr<ArenaSize> arena = ArenaSize::of((*made)->plan, shape);
+  if (!arena.isOk())
+    return module.emitError(arena.status().message()), failure();
+  return arena->largestLiveBytes() <= peakBytes && arena->bytes(peakBytes) <= peakBytes;
 }
 
 } // namespace ztc

@@ -49,6 +49,13 @@ public:
   /// Fails, after a diagnostic, where a pass or the planner does.
   mlir::FailureOr<StepMeasure> measure(const RecomputeChoice &choice, const PlanShape &shape,
                                        const MachineRates &rates);
+  /// The seconds of measure(), which take no layout.
+  mlir::FailureOr<double> seconds(const RecomputeChoice &choice, const PlanShape &shape, const MachineRates &rates);
+  /// Whether no choice has a peak of at most `peakBytes`, for the reason that what lies on the device all the time,
+  /// whatever is computed again, has more.
+  mlir::FailureOr<bool> isHopeless(const PlanShape &shape, uint64_t peakBytes);
+  /// Whether the peak of measure() is at most `peakBytes`, which takes less than to know it.
+  mlir::FailureOr<bool> fits(const RecomputeChoice &choice, const PlanShape &shape, uint64_t peakBytes);
   /// The plan of a choice, without machine code; valid as long as the probe.
   mlir::FailureOr<const ProbedPlan *> plan(const RecomputeChoice &choice);
 

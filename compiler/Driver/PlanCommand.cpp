@@ -60,6 +60,8 @@ private:
   bool fitsEverywhere(const PlanMethod &method) {
     return llvm::all_of(options.gpus, [&](unsigned world) { return found[&method].hasRows(world); });
   }
+  /// How little memory would do on ranks for which no row was found, where that is not known yet.
+  std::vector<StagePart> partsOfMissing(const PlanMethod &method) const;
   LogicalResult addToTable(const PlanMethod &method);
   void recommend();
   /// Of a method that does not fit; `sharded` is its trial at stage 3, made where it is first needed.
@@ -155,6 +157,22 @@ LogicalResult Search::searchAll(const std::vector<StagePart> &parts) {
         mine.smallest[{choice.world, choice.stage}] = choice;
   }
   return success();
+}
+
+std::vector<StagePart> Search::partsOfMissing(const PlanMethod &method) const {
+  const auto known = found.find(&method);
+  if (known == found.end()) // nobody has looked at it
+    return {};
+  const Found &mine = known->second;
+  std::vector<StagePart> parts = partsOf(method);
+  for (StagePart &part : parts) {
+    part.least = true;
+    std::erase_if(part.worlds, [&](unsigned world) {
+      return mine.hasRows(world) || Found::hasWorld(mine.below, world) || mine.smallest.count({world, part.stage});
+    });
+  }
+  std::erase_if(parts, [](const StagePart &part) { return part.worlds.empty(); });
+  return parts;
 }
 
 LogicalResult Search::addToTable(const PlanMethod &method) {
@@ -287,6 +305,11 @@ LogicalResult Search::run() {
     llvm::append_range(below, partsBelow(*method));
   }
   if (failed(searchAll(below)))
+    return failure();
+  std::vector<StagePart> missing;
+  for (const PlanMethod *method : methods)
+    llvm::append_range(missing, partsOfMissing(*method));
+  if (failed(searchAll(missing)))
     return failure();
   for (const PlanMethod *method : methods)
     if (failed(addToTable(*method)))

@@ -54,7 +54,7 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
     return failure();
   const uint64_t reserve = reserveBytes(opts, shapes);
   uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, reserve));
-  return chooseRecomputed(*elements, budget, [&](const RecomputeChoice &choice) {
+  const auto measure = [&](const RecomputeChoice &choice) {
     FailureOr<StepMeasure> measure = probe.measure(choice, shapes.front(), rates);
     for (const PlanShape &shape : shapes.drop_front()) {
       FailureOr<StepMeasure> other = probe.measure(choice, shape, rates);
@@ -63,7 +63,16 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
       measure->peakBytes = std::max(measure->peakBytes, other->peakBytes);
     }
     return measure;
-  });
+  };
+  const auto fits = [&](const RecomputeChoice &choice) -> FailureOr<bool> {
+    for (const PlanShape &shape : shapes) {
+      FailureOr<bool> fit = probe.fits(choice, shape, budget);
+      if (failed(fit) || !*fit)
+        return fit;
+    }
+    return true;
+  };
+  return chooseRecomputed(*elements, budget, measure, fits);
 }
 
 SmallVector<PlanShape> Session::budgetShapes() const {

@@ -105,11 +105,20 @@ private:
     const auto known = best.find(world);
     if (known != best.end()) {
       // Computing again takes time: where nothing computed again is not worth it, no choice is, and none is searched.
-      FailureOr<StepMeasure> kept = probe.measure(RecomputeChoice(), shape, rates);
-      if (failed(kept))
+      FailureOr<double> seconds = probe.seconds(RecomputeChoice(), shape, rates);
+      if (failed(seconds))
         return failure();
       const double tokens = double(world) * shape.accumulate * double(used.batch * sequence);
-      if (tokens / kept->seconds <= kWorthIt * known->second.tokensPerSecond()) {
+      if (tokens / *seconds <= kWorthIt * known->second.tokensPerSecond()) {
+        worlds.erase(world);
+        return success();
+      }
+    }
+    if (!part.least) {
+      FailureOr<bool> isHopeless = probe.isHopeless(shape, scope.availableBytes - scope.reserveBytes);
+      if (failed(isHopeless))
+        return failure();
+      if (*isHopeless) {
         worlds.erase(world);
         return success();
       }

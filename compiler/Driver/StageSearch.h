@@ -15,12 +15,14 @@ struct StagePart {
   unsigned stage;
   std::vector<unsigned> worlds;
   bool below = false; ///< what need not lie on the device may lie in the host's memory and on a disk
+  bool least = false; ///< asks how little memory would do where nothing can fit, which takes long
 };
 
 /// What was found, at most one of each for each number of ranks.
 struct StageRows {
   std::vector<report::TrainingChoice> rows; ///< the smallest micro-batch that is nearly the fastest of those that fit
-  std::vector<report::TrainingChoice> smallest; ///< with the least memory, whether it fits or not
+  /// With the least memory, whether it fits or not; none where nothing can fit and nobody asks (StagePart::least).
+  std::vector<report::TrainingChoice> smallest;
 };
 
 /// Tries micro-batches 1, 2, 4 ... as long as a larger one is worth its memory. Fails after a message where the model

@@ -30,9 +30,8 @@ constexpr unsigned kTrials = 32;
 
 class Search {
 public:
-  Search(ArrayRef<PricedElement> elements, uint64_t budget,
-         function_ref<FailureOr<StepMeasure>(const RecomputeChoice &)> measure)
-      : budget(budget), measureChoice(measure) {
+  Search(ArrayRef<PricedElement> elements, uint64_t budget, MeasureChoice measure, FitsBudget fits)
+      : budget(budget), measureChoice(measure), fitsBudget(fits) {
     int64_t last = -1;
     for (const PricedElement &element : elements) {
       last = std::max(last, element.layer);
@@ -93,7 +92,19 @@ private:
     }
     return found->second;
   }
-  bool fits(const Counts &counts) { return measured(counts).peakBytes <= budget; }
+  /// The peak itself is measured only where it counts.
+  bool fits(const Counts &counts) {
+    const std::string choice = choiceOf(counts).text();
+    if (!fitsBudget || measures.count(choice))
+      return measured(counts).peakBytes <= budget;
+    auto [found, isNew] = fitting.try_emplace(choice, true);
+    if (isNew && !hasFailed) {
+      FailureOr<bool> fit = fitsBudget(choiceOf(counts));
+      hasFailed |= failed(fit);
+      found->second = failed(fit) || *fit; // ends the search after a failure
+    }
+    return found->second;
+  }
 
   /// The first `n` elements of the chain: column by column, each from its first block on.
   Counts chain(unsigned n) const {
@@ -234,7 +245,9 @@ private:
     decision.choice = choiceOf(counts);
     decision.kept = measured(Counts(columns.size()));
     decision.chosen = measured(counts);
-    decision.measured = measures.size();
+    for (const auto &[choice, measure] : measures)
+      fitting.try_emplace(choice, true);
+    decision.measured = fitting.size();
     for (unsigned g = 0; g < kRecomputeGroups; ++g) {
       RecomputeDecision::Share share{RecomputeGroup(g), 0, blocks[g], 0};
       for (auto [column, count] : llvm::zip(columns, counts))
@@ -254,8 +267,10 @@ private:
   SmallVector<Column> columns;                     ///< in the order of the chain
   std::array<unsigned, kRecomputeGroups> blocks{}; ///< that have elements of the group
   uint64_t budget;
-  function_ref<FailureOr<StepMeasure>(const RecomputeChoice &)> measureChoice;
+  MeasureChoice measureChoice;
+  FitsBudget fitsBudget;
   std::map<std::string, StepMeasure> measures; ///< by the choice's text
+  std::map<std::string, bool> fitting;         ///< the same, of those that fitsBudget was asked about
   bool hasFailed = false;
 };
 
@@ -294,8 +309,8 @@ FailureOr<SmallVector<PricedElement>> recomputeElements(ModuleOp module, const M
 }
 
 FailureOr<RecomputeDecision> chooseRecomputed(ArrayRef<PricedElement> elements, uint64_t budgetBytes,
-                                              function_ref<FailureOr<StepMeasure>(const RecomputeChoice &)> measure) {
-  return Search(elements, budgetBytes, measure).run();
+                                              MeasureChoice measure, FitsBudget fits) {
+  return Search(elements, budgetBytes, measure, fits).run();
 }
 
 } // namespace ztc

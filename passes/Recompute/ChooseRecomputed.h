@@ -34,13 +34,16 @@ struct PricedElement {
 /// diagnostic where it has no micro-step that computes a loss.
 mlir::FailureOr<llvm::SmallVector<PricedElement>> recomputeElements(mlir::ModuleOp module, const MachineRates &rates);
 
+using MeasureChoice = llvm::function_ref<mlir::FailureOr<StepMeasure>(const RecomputeChoice &)>;
+using FitsBudget = llvm::function_ref<mlir::FailureOr<bool>(const RecomputeChoice &)>;
+
 /// The cheapest choice found whose peak is at most `budgetBytes`. Groups are taken in their order, each block by block
 /// from the first on: what early blocks keep lives longest. How many blocks is bisected, on the measured peak of the
 /// whole step, so that few choices are measured however many blocks there are. Then the last step is tried again with
 /// something cheaper, and what turns out to be unneeded is dropped: without any one element the peak would exceed the
-/// budget. A smaller budget never gives a higher peak. Fails where `measure` does.
-mlir::FailureOr<RecomputeDecision>
-chooseRecomputed(llvm::ArrayRef<PricedElement> elements, uint64_t budgetBytes,
-                 llvm::function_ref<mlir::FailureOr<StepMeasure>(const RecomputeChoice &)> measure);
+/// budget. A smaller budget never gives a higher peak. `fits`, which may be null, says whether a choice's measured peak
+/// is at most the budget; it is asked in place of `measure` where no more is needed. Fails where one of them does.
+mlir::FailureOr<RecomputeDecision> chooseRecomputed(llvm::ArrayRef<PricedElement> elements, uint64_t budgetBytes,
+                                                    MeasureChoice measure, FitsBudget fits = {});
 
 } // namespace ztc

@@ -22,4 +22,10 @@ private:
   uint32_t length_ = 0; ///< in moments
 };
 
+/// Of planMemory's layout the bytes of each slot, without offsets, the arena and the sums: no layout is looked for.
+StatusOr<MemoryPlan> slotSizes(const plan::Plan &plan, const PlanShape &shape);
+
+/// What lies in the device's arena all the time: no arena of these slots is smaller.
+uint64_t persistentBytes(const plan::Plan &plan, const PlanShape &shape);
+
 } // namespace ztc

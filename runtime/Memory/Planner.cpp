@@ -264,6 +264,34 @@ static StatusOr<DevicePieces> collectPieces(const plan::Plan &plan, const PlanSh
   return pieces;
 }
 
+/// Places the slots whose storage is another one's.
+static void placeShared(const plan::Plan &plan, const PlanShape &shape, MemoryPlan &memory) {
+  for (uint32_t slot = 0; slot < memory.slots.size(); ++slot)
+    if (const uint32_t storage = storageOf(plan, shape, slot); storage != slot) {
+      const uint64_t bytes =
+          std::min(sizeBytes(plan.slots(static_cast<int>(slot)).size(), shape), memory.slots[storage].bytes);
+      memory.slots[slot] = {bytes ? memory.slots[storage].offset : 0, bytes};
+    }
+}
+
+StatusOr<MemoryPlan> slotSizes(const plan::Plan &plan, const PlanShape &shape) {
+  MemoryPlan memory;
+  ZTC_ASSIGN_OR_RETURN(const DevicePieces pieces, collectPieces(plan, shape, memory));
+  for (size_t i = 0; i < pieces.items.size(); ++i)
+    memory.slots[pieces.slots[i]].bytes = pieces.items[i].bytes;
+  placeShared(plan, shape, memory);
+  return memory;
+}
+
+uint64_t persistentBytes(const plan::Plan &plan, const PlanShape &shape) {
+  uint64_t bytes = 0;
+  for (uint32_t slot = 0; slot < static_cast<uint32_t>(plan.slots_size()); ++slot)
+    if (const plan::Slot &record = plan.slots(static_cast<int>(slot));
+        record.persistent() && record.space() == plan::DEVICE && storageOf(plan, shape, slot) == slot)
+      bytes += sizeBytes(record.size(), shape);
+  return bytes;
+}
+
 StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
   MemoryPlan memory;
   ZTC_ASSIGN_OR_RETURN(const DevicePieces pieces, collectPieces(plan, shape, memory));
@@ -278,12 +306,7 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
   memory.arenaBytes = packing.bytes;
   for (size_t i = 0; i < items.size(); ++i)
     memory.slots[pieces.slots[i]] = {packing.offsets[i], items[i].bytes};
-  for (uint32_t slot = 0; slot < memory.slots.size(); ++slot)
-    if (const uint32_t storage = storageOf(plan, shape, slot); storage != slot) {
-      const uint64_t bytes =
-          std::min(sizeBytes(plan.slots(static_cast<int>(slot)).size(), shape), memory.slots[storage].bytes);
-      memory.slots[slot] = {bytes ? memory.slots[storage].offset : 0, bytes};
-    }
+  placeShared(plan, shape, memory);
 
   const auto [peak, live] = largestMoment(items, pieces.length);
   memory.largestLiveBytes = live;

@@ -149,14 +149,28 @@ TEST(ChooseRecomputed, MeasuresFewChoicesOfManyBlocks) {
       }
     return result;
   };
+  unsigned peaks = 0, choices = 0; // that were measured
+  const auto counted = [&](const RecomputeChoice &choice) { return ++peaks, measure(choice); };
   for (uint64_t budget = 1'000'000; budget > 1'000'000 - 65'000; budget -= 1237) {
     FailureOr<RecomputeDecision> decision = chooseRecomputed(elements, budget, measure);
     ASSERT_TRUE(succeeded(decision) && decision->fits) << budget;
+    // Who is told whether a choice fits measures few peaks, and decides the same.
+    const auto fits = [&](const RecomputeChoice &choice) -> FailureOr<bool> {
+      return measure(choice)->peakBytes <= budget;
+    };
+    FailureOr<RecomputeDecision> told = chooseRecomputed(elements, budget, counted, fits);
+    ASSERT_TRUE(succeeded(told));
+    EXPECT_EQ(told->choice, decision->choice);
+    EXPECT_EQ(told->fits, decision->fits);
+    EXPECT_EQ(told->chosen.peakBytes, decision->chosen.peakBytes);
+    EXPECT_EQ(told->measured, decision->measured);
+    choices += told->measured;
     EXPECT_LE(decision->measured, 40u);
     for (const PricedElement &element : elements)
       if (decision->choice.has(element.layer, element.group))
         EXPECT_GT(decision->chosen.peakBytes + element.keptBytes, budget);
   }
+  EXPECT_LT(peaks, choices);
   FailureOr<RecomputeDecision> none = chooseRecomputed(elements, 1000, measure);
   ASSERT_TRUE(succeeded(none));
   EXPECT_FALSE(none->fits);
@@ -166,6 +180,9 @@ TEST(ChooseRecomputed, MeasuresFewChoicesOfManyBlocks) {
 TEST(ChooseRecomputed, AFailedMeasurementIsAFailure) {
   auto measure = [](const RecomputeChoice &) -> FailureOr<StepMeasure> { return failure(); };
   EXPECT_TRUE(failed(chooseRecomputed({}, 1000, measure)));
+  auto good = [](const RecomputeChoice &) -> FailureOr<StepMeasure> { return StepMeasure{2000, 1}; };
+  EXPECT_TRUE(
+      failed(chooseRecomputed({}, 1000, good, [](const RecomputeChoice &) -> FailureOr<bool> { return failure(); })));
 }
 
 TEST(ChooseRecomputed, OfTwoBlocksIsNearlyAsGoodAsTryingEverything) {

@@ -221,6 +221,14 @@ TEST(Planner, RandomPlansHaveNoOverlapAndSumUp) {
     }
     EXPECT_EQ(memory->largestLiveBytes, largest);
     EXPECT_GE(memory->arenaBytes, largest);
+    const StatusOr<MemoryPlan> sizes = slotSizes(plan, shape);
+    ASSERT_OK(sizes.status());
+    uint64_t persistent = 0;
+    for (size_t s = 0; s < slots; ++s) {
+      EXPECT_EQ(sizes->slots[s].bytes, memory->slots[s].bytes);
+      persistent += plan.slots(int(s)).persistent() ? memory->slots[s].bytes : 0;
+    }
+    EXPECT_EQ(persistentBytes(plan, shape), persistent);
     const StatusOr<ArenaSize> arena = ArenaSize::of(plan, shape);
     ASSERT_OK(arena.status());
     EXPECT_EQ(arena->largestLiveBytes(), largest);
