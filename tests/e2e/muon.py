@@ -79,7 +79,7 @@ with scratch() as work:
         for name, options in {"both": ["--host-mem=64KiB", f"--disk={disk}"], "on the host": ["--host-mem=1GiB", "--offload-update=host"]}.items():
             plan = compiled(work, f"{name}-{zero}-{world}".replace(" ", "-"), f"--zero={zero}", *options)
             folder, log = work / f"ck-{name}-{zero}-{world}", work / "log-below"
-            run("ztc-run", plan, *arguments(case, data=repeated_rows(work, world), clip=0), f"--ranks={world}", f"--save={folder}", "--poison", f"--log-json={log}")
+            run("ztc-run", plan, *arguments(case, data=repeated_rows(DATA, work, world), clip=0), f"--ranks={world}", f"--save={folder}", "--poison", f"--log-json={log}")
             check(f"below, {name}, zero {zero} on {world} ranks: the bits of one rank", [tensors(folder / f"step-{goldens['steps']:08}", kind) for kind in KINDS] == bits[0, 1])
             spaces = json.loads(log.read_text().splitlines()[0])["spaces"]
             moved = {space: s["predicted_bytes"] for space, s in spaces.items() if s["predicted_bytes"] == s["allocated_bytes"] > 0}
