@@ -52,8 +52,13 @@ with scratch() as work:
         numbers = [(x.get("loss"), x.get("grad_norm"), x.get("eval_loss")) for x in lines if "loss" in x or "eval_loss" in x]
         return numbers, checkpoint(save / f"step-{steps:08}"), lines[0], [x for x in lines if x.get("event") == "summary"][-1]
 
+    known = {}  # what plans have given that have everything on the device
+
     def same(what, plain, below, *options, **more):
-        expected, found = trained(plain, *options, **more), trained(below, "--poison", *options, **more)
+        key = (plain, *options, *more.items())
+        if key not in known:
+            known[key] = trained(plain, *options, **more)
+        expected, found = known[key], trained(below, "--poison", *options, **more)
         check(f"{what}: the same bits", found[:2] == expected[:2] and len(found[0]) > 3 and found[1], (found[0], expected[0]))
         spaces = found[2]["spaces"]
         check(f"{what}: predicted = reserved in every space", all(s["predicted_bytes"] == s["allocated_bytes"] for s in spaces.values()) and any(s["predicted_bytes"] for s in spaces.values()), spaces)
@@ -108,7 +113,7 @@ with scratch() as work:
     texts = []
     for place in ([], places["both"]):
         plan, _ = compiled(f"{len(place)} texts", "--generate", *place)
-        texts.append(run("ztc-run", plan, f"--weights={work / 'parts/step-00000004'}", "--tokenizer=bytes", "--generate=12", "--prompt=The quick", "--device=cpu", "--threads=1").stdout)
+        texts.append(run("ztc-run", plan, f"--weights={work / 'parts/step-00000004'}", "--tokenizer=bytes", "--generate=12", "--temperature=1", "--prompt=The quick", "--device=cpu", "--threads=1", errors="replace").stdout)
     check("the same text, token by token", texts[0] == texts[1] and texts[0], texts)
 
     # As many as a budget asks for.
@@ -116,7 +121,7 @@ with scratch() as work:
     rows = json.loads(run("ztc", "memory", model, "--batch=1", "--seq=32", "--target=host", *options, "--json", env=environment).stdout)["rows"]
     peak, seen = rows[0]["peak_bytes"], []
     for share in (0.95, 0.8, 0.7):
-        plan, said = compiled(f"budget {share}", *options, f"--mem={int(peak * share)}", "--host-mem=1GiB", "--recompute=none")
+        plan, said = compiled(f"budget {share}", *options, f"--mem={int(peak * share)}B", "--host-mem=1GiB", "--recompute=none")
         row = json.loads(run("ztc", "inspect", plan, "--json", "--threads=1", env=environment).stdout)
         seen.append(row["spaces"]["host"]["by_class"].get("parameters", 0))
         check(f"--mem of {share:.0%} is kept with {seen[-1]} bytes of weights in the host's memory", row["peak_bytes"] <= peak * share, row["peak_bytes"])
