@@ -238,10 +238,10 @@ for field, fate, text in (("datasets[0].path", "taken", f"samples/data/prepare_c
     check(f"{field}, by its type", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
 command = next(line for line in said.splitlines() if line.strip().startswith("ztc-run"))
 check("one run reads them all", [word for word in shlex.split(command) if word.startswith(("--data=", "--eval-data=", "--tokenizer="))] ==
-      ["--data=instructions.safetensors", "--data=talks.safetensors", "--data=books.jsonl", "--data=ultra-chats.safetensors", "--data=a.bin", "--data=b.jsonl", f"--tokenizer={folder_of_model}",
-       "--eval-data=held.txt"], command)
+      ["--data=instructions.safetensors", "--data=talks.safetensors", "--data=books.jsonl", "--data=ultra-chats.safetensors", "--data=a.bin", "--data=b.jsonl", "--eval-data=held.txt",
+       f"--tokenizer={folder_of_model}"], command)
 help_text = subprocess.run([sys.executable, ROOT / "samples/data/prepare_chat.py", "--help"], capture_output=True, text=True, timeout=120).stdout
-words = {word.split("=")[0] for field in found for word in found[field][1].partition("prepare_chat.py")[2].partition("; ")[0].split() if word.startswith("-")}
+words = {word.split("=")[0].rstrip(":") for field in found for word in found[field][1].partition("prepare_chat.py")[2].partition("; ")[0].split() if word.startswith("-")}
 check("prepare_chat.py has these options", words >= {"--tokenizer", "--plain", "-o"} and all(word in help_text for word in words), words)
 said = run("ztc", "plan", folder_of_model, "--gpu=host", "--mem=64MiB", "--threads=1", write("inputs.yml", FORMS + "train_on_inputs: true\n"), "--gpus=1", "--global-batch=4", "--precision=fp32",
            "--method=lora").stdout
