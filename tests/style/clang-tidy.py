@@ -3,7 +3,8 @@
 
     tests/style/clang-tidy.py [FOLDER...]      of these folders below the repository; without: all of compiler, passes, frontends and runtime
 
-Files whose names clash in one unit (two static functions) are looked at in two: nothing has to be kept by hand."""
+Files that give a name of their own to different things (two static functions) are looked at in different units, and a unit that does not compile all the same
+in two: nothing has to be kept by hand."""
 import concurrent.futures
 import json
 import os
@@ -23,23 +24,17 @@ if not tidy or not (build / "compile_commands.json").exists():
     sys.exit(77)
 folders = [root / folder for folder in sys.argv[1:]]
 FILES = 40  # of one unit: 9 s of a core for 40 of passes, 7 s for the smallest of them alone
-# Beside the runtime, which has a configuration of its own for this.
-WHOLE = ["compiler", "passes", "frontends"]
+WHOLE = ["compiler", "passes", "frontends", "runtime"]
+# In a line that is not indented: functions, constants and types that it declares; not members, which stand behind "Class::".
+DECLARED = re.compile(r"(?<![\w:])[A-Za-z]\w*(?=\(|(?:\[\w*\])* = |;$)|(?:struct|class|enum|union) (\w+)(?= )")
 
 
 def flagsOf(entry):
     """How an entry is compiled, without input and output; with its precompiled header: that has headers of MLIR and LLVM alone, which nobody looks at."""
     words = shlex.split(entry["command"])
-    first = next(i for i, word in enumerate(words) if "clang++" in word)
-    flags, skip = [], False
-    for word in words[first + 1:]:
-        if skip:
-            skip = False
-        elif word == "-o":
-            skip = True
-        elif word not in ("-c", entry["file"]):
-            flags.append(word)
-    return flags
+    words = words[1 + next(i for i, word in enumerate(words) if "clang++" in word):]
+    output = words.index("-o")
+    return [word for word in words[:output] + words[output + 2:] if word not in ("-c", entry["file"])]
 
 
 def look(unit):
@@ -62,9 +57,33 @@ def look(unit):
 
 
 def roomOf(file):
-    """Whose files are looked at together: all of passes, all of frontends, a folder of compiler, where each dialect has code that is generated."""
+    """Whose files are looked at together: all of passes, frontends and runtime, a folder of compiler, where each dialect has code that is generated."""
     top = file.relative_to(root).parts[0]
     return file.parent if top == "compiler" else top
+
+
+def namesOf(file):
+    """Names of a file's own: static ones, and those of a namespace without a name."""
+    names, isOwn = set(), False
+    for line in file.read_text().splitlines():
+        if line.startswith(("namespace {", "} // namespace")):
+            isOwn = line.startswith("namespace {") and not line.endswith("}")
+        elif re.match("[A-Za-z]", line) and (isOwn or line.startswith("static ")):
+            names.update(found[1] or found[0] for found in DECLARED.finditer(line))
+    return {name for name in names if not name.endswith("_t")} - {"target"} # of conversions and attributes
+
+
+def apart(files):
+    """The files in lists of FILES at most, none of which has a name twice."""
+    lists = []
+    for file in sorted(files):
+        names = namesOf(pathlib.Path(file))
+        into = next((one for one in lists if len(one[0]) < FILES and not one[1] & names), None)
+        if into is None:
+            lists.append(into := ([], set()))
+        into[0].append(file)
+        into[1].update(names)
+    return [found for found, _ in lists]
 
 
 def unitsOf(entries):
@@ -72,9 +91,10 @@ def unitsOf(entries):
     groups = {}
     for entry in entries:
         flags = flagsOf(entry)
-        isInLlvmsNames = "\nusing namespace llvm;" in pathlib.Path(entry["file"]).read_text() # some are others than MLIR's: looking twice costs more
+        # Apart: names of llvm that mlir has too clash in one unit, and a unit that does not compile is looked at again, in halves.
+        isInLlvmsNames = "\nusing namespace llvm;" in pathlib.Path(entry["file"]).read_text()
         groups.setdefault((roomOf(pathlib.Path(entry["file"])), isInLlvmsNames, entry["directory"], *flags), (flags, []))[1].append(entry["file"])
-    return [(sorted(names)[first:first + FILES], flags, key[2]) for key, (flags, names) in groups.items() for first in range(0, len(names), FILES)]
+    return [(files, flags, key[2]) for key, (flags, names) in groups.items() for files in apart(names)]
 
 
 def entriesOf(folder):
@@ -93,17 +113,9 @@ def ofFolders(tops):
     return {entry["file"]: entry for unit in entriesOf(build) if "-o tests/" not in unit["command"] for entry in filesOf(unit) if any(pathlib.Path(entry["file"]).is_relative_to(top) for top in tops)}.values()
 
 
-with tempfile.TemporaryDirectory() as unity:
-    if folders:
-        units = unitsOf(ofFolders(folders))
-    else:
-        # The runtime is a unity build already.
-        command = ["cmake", "-S", root, "-B", unity, "--preset", "runtime", "-DZTC_BUILD_TESTS=OFF", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=12"]
-        subprocess.run(command, check=True, capture_output=True, cwd=root)
-        units = [([entry["file"]], flagsOf(entry), entry["directory"]) for entry in entriesOf(unity) if not entry["file"].endswith(".pb.cc") and "cudnn" not in entry["file"]]
-        units += unitsOf(ofFolders([root / folder for folder in WHOLE]))
-    with concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
-        findings = set().union(*pool.map(look, units))
+units = sorted(unitsOf(ofFolders(folders or [root / folder for folder in WHOLE])), key=lambda unit: -len(unit[0])) # long ones first
+with concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
+    findings = set().union(*pool.map(look, units))
 for finding in sorted(findings):
     print(finding)
 print(f"{len(units)} translation units, {len(findings)} findings")
