@@ -30,11 +30,16 @@ DECLARED = re.compile(r"(?<![\w:])[A-Za-z]\w*(?=\(|(?:\[\w*\])* = |;$)|(?:struct
 
 
 def flagsOf(entry):
-    """How an entry is compiled, without input and output; with its precompiled header: that has headers of MLIR and LLVM alone, which nobody looks at."""
+    """How an entry is compiled, without input and output; with its precompiled header where that has headers of MLIR and LLVM alone, which nobody looks at. The
+    runtime's has headers of ours, which are parsed to be looked at."""
     words = shlex.split(entry["command"])
     words = words[1 + next(i for i, word in enumerate(words) if "clang++" in word):]
     output = words.index("-o")
-    return [word for word in words[:output] + words[output + 2:] if word not in ("-c", entry["file"])]
+    del words[output:output + 2]
+    if "-include-pch" in words and pathlib.Path(entry["file"]).is_relative_to(root / "runtime"):
+        precompiled = words.index("-include-pch")
+        del words[precompiled - 1:precompiled + 3] # -Xclang before it, and before the file
+    return [word for word in words if word not in ("-c", entry["file"])]
 
 
 def look(unit):
@@ -110,7 +115,9 @@ def filesOf(entry):
 
 
 def ofFolders(tops):
-    return {entry["file"]: entry for unit in entriesOf(build) if "-o tests/" not in unit["command"] for entry in filesOf(unit) if any(pathlib.Path(entry["file"]).is_relative_to(top) for top in tops)}.values()
+    """Entries of the files below these folders, each once; without the module for cuDNN, which is NVIDIA's headers for the most part."""
+    entries = [entry for unit in entriesOf(build) if "-o tests/" not in unit["command"] for entry in filesOf(unit)]
+    return {entry["file"]: entry for entry in entries if "/cudnn/" not in entry["file"] and any(pathlib.Path(entry["file"]).is_relative_to(top) for top in tops)}.values()
 
 
 units = sorted(unitsOf(ofFolders(folders or [root / folder for folder in WHOLE])), key=lambda unit: -len(unit[0])) # long ones first
