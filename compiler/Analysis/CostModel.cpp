@@ -6,6 +6,7 @@
 #include "runtime/Format/StepRuns.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/StepBytes.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <array>
@@ -107,21 +108,33 @@ void forEachTrainingStep(const plan::Plan &plan, const PlanShape &shape,
 
 double planSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
                    const MachineRates &rates) {
-  // By stream; moves have nothing but their own program's computation to hide behind: each ends when its moves do.
-  std::array<double, 2> seconds{};
-  double uncovered = 0;
+  double computed = 0, sent = 0, uncovered = 0;
   for (bool isMicrostep : {true, false}) {
-    double computed = 0, moved = 0;
+    // Moves have nothing but their own program's computation to hide behind: each ends when its moves do. What is sent
+    // takes no time here, but passes on what it waits for.
+    std::array<double, 3> clocks{}; // by stream
+    llvm::DenseMap<uint32_t, double> events;
+    double inProgram = 0;
     forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool inMicrostep) {
-      if (inMicrostep != isMicrostep)
+      if (inMicrostep != isMicrostep || times == 0)
         return;
+      double &clock = clocks[std::min<size_t>(step.stream(), 2)];
+      if (step.has_record())
+        events[step.record().event()] = clock;
+      if (step.has_wait())
+        clock = std::max(clock, events.lookup(step.wait().event()));
       const double one = times * busiestShare(plan, step, shape.world) * stepSeconds(plan, memory, shape, step, rates);
-      (step.stream() == 2 ? moved : step.stream() == 1 ? seconds[1] : computed) += one;
+      if (step.stream() == 1)
+        sent += one;
+      else
+        clock += one;
+      if (step.stream() == 0)
+        inProgram += one;
     });
-    seconds[0] += computed;
-    uncovered += std::max(0.0, moved - computed);
+    computed += inProgram;
+    uncovered += std::max(clocks[0], clocks[2]) - inProgram;
   }
-  return std::max(seconds[0], seconds[1]) + uncovered;
+  return std::max(computed, sent) + uncovered;
 }
 
 } // namespace ztc

@@ -41,7 +41,8 @@ double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
                    const MachineRates &rates);
 
 /// One optimizer step, shape.accumulate micro-steps and the update: the longer of what is computed and what is sent,
-/// and what moves between spaces beyond the computation of its program. Evaluation and generation are not in it.
+/// and what each program takes beyond its computation for moves between spaces: they are in one order, and each stream
+/// waits for the other as the plan's events say. Evaluation and generation are not in it.
 double planSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const MachineRates &rates);
 
 /// Calls `visit` for each step of an optimizer step, with how often it runs in it and whether that is in `microstep`.
