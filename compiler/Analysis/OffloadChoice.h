@@ -4,6 +4,7 @@
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace ztc {
@@ -17,6 +18,10 @@ inline uint64_t updatePieceElements(uint64_t parameters) {
   return std::max(kSmallestPiece, llvm::PowerOf2Ceil(parameters / kMostPieces));
 }
 
+/// What a tensor that blocks keep for their backward is called, the same in each block, by the name of its slot:
+/// "gate_proj.matmul" of "microstep.layer3.gate_proj.matmul". Only letters, digits, '.', '_' and '-' are in it.
+std::string keptTensorName(llvm::StringRef slotName);
+
 /// Of each kind of slot the buckets whose slots lie below: the first `host` of those that have such a slot in
 /// page-locked memory, the next `disk` in a file, in the order of the module's buckets.
 struct OffloadChoice {
@@ -29,6 +34,9 @@ struct OffloadChoice {
   Share parameters;  ///< which come before each use, to be gathered (ZeRO-3) or as they are; frozen ones first
   Share gradients;   ///< from a micro-step to the next, and to the update
   Share activations; ///< of blocks, the first ones first: what waits for the backward
+  /// The same tensor by tensor, by keptTensorName(): of the blocks that keep it for their backward the first ones. What
+  /// has an entry here is not what `activations` is about.
+  std::map<std::string, Share> tensors;
   /// Buckets whose states lie in the host's memory are updated there, by its cores: gradients go down, parameters come
   /// up. Else their states stream through the device.
   bool updatesOnHost = false;
@@ -41,7 +49,8 @@ struct OffloadChoice {
   }
   bool operator==(const OffloadChoice &) const = default;
   /// As one word: "states=2+30/masters=0+12/parameters=0+0/gradients=0+0/activations=0+0", host and disk, with
-  /// "/update=host" where updatesOnHost; "none" where it is empty.
+  /// "/activations.gate_proj.matmul=8+0" for an entry of `tensors` and "/update=host" where updatesOnHost; "none" where
+  /// it is empty.
   std::string text() const;
   /// Reads such a word; fails where it is none.
   static mlir::FailureOr<OffloadChoice> parse(llvm::StringRef text);

@@ -7,6 +7,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <array>
 #include <string>
+#include <vector>
 
 namespace ztc::report {
 
@@ -20,11 +21,18 @@ struct SpaceUse {
   uint64_t updatedBytes = 0;          ///< that the host's cores read and write there per optimizer step
   double updateSeconds = 0;           ///< that they take
   std::string source;                 ///< where it is from: linkSource()
+  /// What blocks keep for their backward, of which some lies here: in how many of the blocks that keep it.
+  struct Tensor {
+    std::string name; ///< keptTensorName()
+    unsigned blocks = 0, ofBlocks = 0;
+    uint64_t bytes = 0; ///< of those that lie here
+  };
+  std::vector<Tensor> tensors = {};
 };
 /// Host and disk, in this order.
 std::array<SpaceUse, 2> spaceUses(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape);
 
-/// A line for each that holds something.
+/// A line for each that holds something, and one for what blocks keep there.
 void printSpaces(llvm::raw_ostream &out, const std::array<SpaceUse, 2> &uses);
 /// Attribute "spaces", where one holds something.
 void writeSpaces(llvm::json::OStream &json, const std::array<SpaceUse, 2> &uses);

@@ -109,8 +109,8 @@ def StreamUpdate : Pass<"ztc-stream-update", "mlir::ModuleOp"> {
 def StageSlots : Pass<"ztc-stage-slots", "mlir::ModuleOp"> {
   let summary = "Gradients and activations that the choice names lie in a lower space, and come to the device for the steps that work on them.";
   let description = [{
-    The choice (OffloadChoice.h) counts buckets of gradients, and blocks, the first ones first, of activations that wait for the backward. Such a slot has
-    another one below, and a place on the device for each group of steps that work on it: a micro-step's part of a gradient, its norm, its update; of an
+    The choice (OffloadChoice.h) counts buckets of gradients, and blocks, the first ones first, of activations that wait for the backward: all that a block
+    keeps, or tensor by tensor, of the blocks that keep it (`activations.gate_proj.matmul=8+0`). Such a slot has another one below, and a place on the device for each group of steps that work on it: a micro-step's part of a gradient, its norm, its update; of an
     activation the forward and the backward. It comes back while the block before is computed, and leaves while the next one is. A gradient comes back for
     each addition, which one kernel does on the device whatever lies where.
     Gradients below stage 2, which ranks reduce where they add up, leave when that is done. What another slot shares stays on the device, with a remark.
@@ -129,7 +129,7 @@ def StageSlots : Pass<"ztc-stage-slots", "mlir::ModuleOp"> {
         plan.launch "layer 0 rms_norm_grad" [#plan.operand<read @h.again, 0, 0>, ...]
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
-  let options = [Option<"choice", "choice", "std::string", "\"none\"", "what lies below, e.g. gradients=4+0/activations=2+0: host + disk">];
+  let options = [Option<"choice", "choice", "std::string", "\"none\"", "what lies below, e.g. gradients=4+0/activations=2+0/activations.gate_proj.matmul=8+0: host + disk">];
 }
 
 def NameMovedSlots : Pass<"ztc-name-moved-slots", "mlir::ModuleOp"> {

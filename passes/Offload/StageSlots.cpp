@@ -6,6 +6,7 @@
 #include "passes/Offload/StepOrder.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
+#include <map>
 
 #define DEBUG_TYPE "ztc-stage-slots"
 
@@ -137,25 +138,20 @@ private:
   }
 
   void chooseActivations() {
-    const SmallVector<SmallVector<plan_ir::SlotOp>> blocks = activationsOfBlocks();
-    for (auto [index, slots] : llvm::enumerate(blocks)) {
-      const Space space = spaceOf(choice.activations, index);
-      if (space == Space::Device)
-        continue;
-      for (plan_ir::SlotOp slot : slots) {
-        StagedSlot staged;
-        staged.slot = slot;
-        staged.label = slot.getSymName().str();
-        staged.space = space;
-        if (findRegions(staged) && staged.regions.size() > 1)
-          chosen.push_back(std::move(staged));
-      }
+    for (auto [slot, space] : activationsBelow()) {
+      StagedSlot staged;
+      staged.slot = slot;
+      staged.label = slot.getSymName().str();
+      staged.space = space;
+      if (findRegions(staged) && staged.regions.size() > 1)
+        chosen.push_back(std::move(staged));
     }
   }
 
-  /// By block what its forward leaves for its backward, of some size: the first block's waits longest.
-  SmallVector<SmallVector<plan_ir::SlotOp>> activationsOfBlocks() {
-    SmallVector<SmallVector<plan_ir::SlotOp>> blocks;
+  /// What the choice names of that which blocks leave for their backward, of some size: a tensor of a block by its
+  /// number among the blocks that keep that tensor, any other by the number of the block. The first block's waits
+  /// longest.
+  SmallVector<std::pair<plan_ir::SlotOp, Space>> activationsBelow() {
     uint64_t largest = 0;
     SmallVector<plan_ir::SlotOp> kept;
     for (auto slot : module.getOps<plan_ir::SlotOp>())
@@ -163,15 +159,25 @@ private:
         kept.push_back(slot);
         largest = std::max<uint64_t>(largest, slot.getElements() * slot.getElementBytes());
       }
-    for (plan_ir::SlotOp slot : kept) {
-      if (slot.getElements() * slot.getElementBytes() * kSmallestKeptShare < largest)
-        continue;
-      const size_t layer = size_t(slot.getLayer());
-      blocks.resize(std::max(blocks.size(), layer + 1));
-      blocks[layer].push_back(slot);
+    llvm::erase_if(kept, [&](plan_ir::SlotOp slot) {
+      return slot.getElements() * slot.getElementBytes() * kSmallestKeptShare < largest;
+    });
+    llvm::stable_sort(kept, [](plan_ir::SlotOp a, plan_ir::SlotOp b) { return a.getLayer() < b.getLayer(); });
+    SmallVector<std::pair<plan_ir::SlotOp, Space>> below;
+    std::map<std::string, size_t> numbers; // of blocks that have come, by tensor
+    size_t block = 0;
+    for (auto [index, slot] : llvm::enumerate(kept)) {
+      if (index > 0 && kept[index - 1].getLayer() != slot.getLayer())
+        ++block;
+      const std::string name = keptTensorName(slot.getSymName());
+      const size_t number = numbers[name]++;
+      const auto named = choice.tensors.find(name);
+      const Space space =
+          named == choice.tensors.end() ? spaceOf(choice.activations, block) : spaceOf(named->second, number);
+      if (space != Space::Device)
+        below.push_back({slot, space});
     }
-    llvm::erase_if(blocks, [](const auto &slots) { return slots.empty(); });
-    return blocks;
+    return below;
   }
 
   bool isKeptActivation(plan_ir::SlotOp slot) {
@@ -360,7 +366,8 @@ private:
 struct StageSlots : impl::StageSlotsBase<StageSlots> {
   using StageSlotsBase::StageSlotsBase;
   void runOnOperation() override {
-    FailureOr<OffloadChoice> parsed = readChoice(getOperation(), choice, "gradients=HOST+DISK/activations=...");
+    FailureOr<OffloadChoice> parsed =
+        readChoice(getOperation(), choice, "gradients=HOST+DISK/activations=HOST+DISK/activations.TENSOR=...");
     if (failed(parsed))
       return signalPassFailure();
     SlotStager(getOperation(), *parsed).run();

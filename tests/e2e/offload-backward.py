@@ -72,6 +72,21 @@ with scratch() as work:
             for accumulate, ranks in ((1, 1), (3, 1), (2, 2))[1 if name == "some" else 0:]:
                 same(f"gradients and activations, {precision}, ZeRO-{zero}, {name}, {accumulate} micro-steps, {ranks} ranks", plain, plan, f"--accumulate={accumulate}", f"--ranks={ranks}",
                      "--poison")
+    # Tensor by tensor: some of some blocks, in both spaces, beside what is computed again.
+    def tensors_of(plan):
+        """By space what blocks keep there: the number of blocks by tensor."""
+        spaces = json.loads(run("ztc", "inspect", plan, "--json", "--threads=1", env=environment).stdout).get("spaces", {})
+        return {name: {t["tensor"]: (t["blocks"], t["of_blocks"]) for t in space.get("tensors", [])} for name, space in spaces.items()}
+
+    options = ["--precision=bf16", "--recompute=cheap"]
+    plain, names = compiled("plain cheap", *options), sorted(tensors_of(compiled("all cheap", *options, f"--disk={disk}", "--pass-option=ztc-stage-slots.choice=activations=0+99"))["disk"])
+    check("blocks keep several tensors", len(names) >= 3, names)
+    choice = f"activations.{names[0]}=1+1/activations.{names[1]}=0+2"
+    some = compiled("tensors", *options, "--host-mem=1MiB", f"--disk={disk}", f"--pass-option=ztc-stage-slots.choice={choice}")
+    found = tensors_of(some)
+    check("what is asked for lies below, and nothing else", found == {"host": {names[0]: (1, 3)}, "disk": {names[0]: (1, 3), names[1]: (2, 3)}}, found)
+    same("some tensors of some blocks", plain, some, "--accumulate=2", "--poison")
+
     plain, plan = work / "plain-bf16-2-0.bin", work / "some-bf16-2-0.bin"
     dumped = []
     for each in (plain, plan):
