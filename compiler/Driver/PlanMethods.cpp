@@ -134,6 +134,7 @@ void PlanScope::addCommands(report::TrainingChoice &choice, const CompileOptions
   choice.run =
       std::string("ztc-run plan.bin") +
       (gpu ? " --gpus=" + std::to_string(choice.world) : " --device=cpu --ranks=" + std::to_string(choice.world)) +
+      (used.threads ? " --threads=" + std::to_string(used.threads) : "") +
       (choice.accumulate > 1 ? " --accumulate=" + std::to_string(choice.accumulate) : "") +
       (choice.diskBytes ? " --disk=" + shellWord(used.disk) : "") + runOptions;
   const auto addMissing = [&](std::initializer_list<StringRef> any, const char *more) {

@@ -24,12 +24,12 @@ def execute(command):
     return subprocess.run([str(BIN / words[0]), *words[1:]], capture_output=True, text=True, cwd=work, timeout=240)
 
 
-def holds(choice, more=""):
+def holds(choice):
     """What the two commands of a row allocate."""
     compiled = execute(choice["compile"])
     if compiled.returncode:
         return compiled.stderr[-300:]
-    run_words = choice["run"].replace(" --data=TOKENS --steps=N", " --steps=2 --no-save --log-json=log --overwrite") + more
+    run_words = choice["run"].replace(" --data=TOKENS --steps=N", " --steps=2 --no-save --log-json=log --overwrite")
     ran = execute(run_words)
     if ran.returncode:
         return ran.stderr[-300:]
@@ -62,7 +62,7 @@ fp8 = json.loads(run("ztc", "plan", GOLDEN / "fp8", "--gpu=host", "--mem=64MiB",
                      "--json").stdout)
 check("rows in fp8 are there", {(c["gpus"], c["zero"]) for c in fp8["choices"]} >= {(1, 0), (2, 0), (2, 3)}, fp8["choices"])
 for c in fp8["choices"]:
-    found = holds(c, " --threads=1")  # of which each has a workspace
+    found = holds(c)  # each thread has a workspace: the command says how many
     check(f"fp8 on {c['gpus']}, stage {c['zero']}: bytes", found == c["peak_bytes"], f"{found} of {c['peak_bytes']}")
     if c["zero"] == 0:  # at stage 3 codes are what is gathered
         check(f"fp8 on {c['gpus']}: codes are kept", "kept to the backward" in run("ztc", "inspect", work / "plan.bin", "--text").stdout)
