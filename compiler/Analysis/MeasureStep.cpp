@@ -62,16 +62,6 @@ FailureOr<StepMeasure> StepProbe::measure(const RecomputeChoice &choice, const P
   return *measure;
 }
 
-FailureOr<double> StepProbe::seconds(const RecomputeChoice &choice, const PlanShape &shape, const MachineRates &rates) {
-  FailureOr<const ProbedPlan *> made = plan(choice);
-  if (failed(made))
-    return failure();
-  StatusOr<MemoryPlan> sizes = slotSizes((*made)->plan, shape);
-  if (!sizes.isOk())
-    return module.emitError(sizes.status().message()), failure();
-  return planSeconds((*made)->plan, *sizes, shape, rates);
-}
-
 FailureOr<bool> StepProbe::isHopeless(const PlanShape &shape, uint64_t peakBytes) {
   FailureOr<const ProbedPlan *> made = plan(RecomputeChoice());
   if (failed(made))

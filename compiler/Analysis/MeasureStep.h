@@ -49,8 +49,6 @@ public:
   /// Fails, after a diagnostic, where a pass or the planner does.
   mlir::FailureOr<StepMeasure> measure(const RecomputeChoice &choice, const PlanShape &shape,
                                        const MachineRates &rates);
-  /// The seconds of measure(), which take no layout.
-  mlir::FailureOr<double> seconds(const RecomputeChoice &choice, const PlanShape &shape, const MachineRates &rates);
   /// Whether no choice has a peak of at most `peakBytes`, for the reason that what lies on the device all the time,
   /// whatever is computed again, has more.
   mlir::FailureOr<bool> isHopeless(const PlanShape &shape, uint64_t peakBytes);

@@ -62,7 +62,7 @@ private:
 
   /// Twice, four times, ... the ranks: the first number that fits, or the one with the smallest peak.
   void moreRanks(Trial &trial, unsigned stage) {
-    const uint64_t budget = options.memoryBudget - std::min(options.memoryBudget, budgetReserveBytes(options));
+    const uint64_t budget = arenaBudgetBytes(options);
     if (std::optional<Trial::Ranks> more = trial.moreRanks(2 * world, budget))
       line(llvm::formatv("--zero={0} --gpus={1}", stage, more->ranks), more->peakBytes);
   }

@@ -153,7 +153,7 @@ LogicalResult Session::chooseOffload() {
     opts.offload = *choiceOf(most);
     return chooseUpdatePlace(shapes);
   }
-  const uint64_t reserve = budgetReserveBytes(opts), budget = opts.memoryBudget - std::min(opts.memoryBudget, reserve);
+  const uint64_t budget = arenaBudgetBytes(opts);
   // Peak and seconds where the first `count` items lie below, by a probe of its own.
   const auto measure = [&](size_t count, StepProbe &moved) -> FailureOr<StepMeasure> {
     opts.offload = *choiceOf(count);

@@ -27,6 +27,10 @@ PlanShape shapeOf(const CompileOptions &options, unsigned world, llvm::ArrayRef<
 uint64_t reserveBytes(const CompileOptions &options, const PlanShape &shape);
 /// The largest of the runs that --mem holds for.
 uint64_t budgetReserveBytes(const CompileOptions &options);
+/// What --mem leaves to the arena beside the largest reserve of these runs; 0: nothing.
+uint64_t arenaBudgetBytes(const CompileOptions &options, llvm::ArrayRef<PlanShape> shapes);
+/// The same of the runs that --mem holds for.
+uint64_t arenaBudgetBytes(const CompileOptions &options);
 
 /// Holds the context, the plugins and the module of one compilation.
 class Session {
@@ -92,6 +96,10 @@ public:
   /// compilation writes.
   llvm::FailureOr<StepMeasure> measure(StepProbe &probe, const RecomputeChoice &choice, const PlanShape &shape,
                                        const MachineRates &rates);
+
+  /// Seconds that no choice of recomputation falls below: nothing is computed again, and whatever can be kept is,
+  /// whether there is room for it or not. Takes no layout.
+  llvm::FailureOr<double> leastSeconds(StepProbe &probe, const PlanShape &shape, const MachineRates &rates);
 
   /// Whether `run` will search what to compute again: --recompute=auto with --mem, before phase `recompute`.
   bool isSearching() const {

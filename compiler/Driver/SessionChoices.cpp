@@ -6,6 +6,8 @@
 #include "compiler/Driver/Session.h"
 #include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/ArenaSize.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -46,14 +48,21 @@ static uint64_t reserveBytes(const CompileOptions &options, ArrayRef<PlanShape> 
 uint64_t budgetReserveBytes(const CompileOptions &options) {
   return reserveBytes(options, shapesOfBudget(options));
 }
+
+uint64_t arenaBudgetBytes(const CompileOptions &options, ArrayRef<PlanShape> shapes) {
+  return options.memoryBudget - std::min(options.memoryBudget, reserveBytes(options, shapes));
+}
+
+uint64_t arenaBudgetBytes(const CompileOptions &options) {
+  return arenaBudgetBytes(options, shapesOfBudget(options));
+}
 FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShape> shapes,
                                              std::optional<uint64_t> budgetBytes) {
   MachineRates rates = ratesOf(shapes.front());
   FailureOr<SmallVector<PricedElement>> elements = recomputeElements(*moduleRef, rates);
   if (failed(elements))
     return failure();
-  const uint64_t reserve = reserveBytes(opts, shapes);
-  uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, reserve));
+  const uint64_t budget = budgetBytes.value_or(arenaBudgetBytes(opts, shapes));
   const auto measure = [&](const RecomputeChoice &choice) {
     FailureOr<StepMeasure> measure = probe.measure(choice, shapes.front(), rates);
     for (const PlanShape &shape : shapes.drop_front()) {
@@ -92,7 +101,7 @@ LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape>
     }
   std::optional<uint64_t> budget;
   if (opts.memoryBudget)
-    budget = opts.memoryBudget - std::min(opts.memoryBudget, reserveBytes(opts, shapes));
+    budget = arenaBudgetBytes(opts, shapes);
   if (Status grown = growLossRows(plan, all, budget); !grown.isOk())
     return emitError(UnknownLoc::get(context.get())) << grown.message();
   // Said as the option that gives the same bits again.
@@ -107,7 +116,7 @@ LogicalResult Session::chooseKept(Keeping keeping, PlanKeeper keep, plan::Plan &
   const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : budgetShapes();
   std::optional<uint64_t> budget;
   if (keeping == Keeping::Auto)
-    budget = opts.memoryBudget - std::min(opts.memoryBudget, reserveBytes(opts, shapes));
+    budget = arenaBudgetBytes(opts, shapes);
   if (Status kept = keep(plan, shapes, budget); !kept.isOk())
     return emitError(UnknownLoc::get(context.get())) << kept.message();
   return success();
@@ -138,6 +147,21 @@ FailureOr<StepMeasure> Session::measure(StepProbe &probe, const RecomputeChoice 
   if (!measured.isOk())
     return emitError(UnknownLoc::get(context.get())) << measured.status().message();
   return *measured;
+}
+
+FailureOr<double> Session::leastSeconds(StepProbe &probe, const PlanShape &shape, const MachineRates &rates) {
+  FailureOr<const ProbedPlan *> probed = probe.plan(RecomputeChoice());
+  if (failed(probed))
+    return failure();
+  plan::Plan plan = (*probed)->plan;
+  setLossRows(plan, opts.lossRows ? opts.lossRows : std::numeric_limits<uint64_t>::max());
+  Status kept = opts.keepGathered == Keeping::None ? Status::ok() : keepGathers(plan, shape, std::nullopt);
+  if (kept.isOk() && opts.keepFp8Weights != Keeping::None)
+    kept = keepCodes(plan, shape, std::nullopt);
+  StatusOr<MemoryPlan> sizes = kept.isOk() ? slotSizes(plan, shape) : StatusOr<MemoryPlan>(kept);
+  if (!sizes.isOk())
+    return emitError(UnknownLoc::get(context.get())) << sizes.status().message();
+  return planSeconds(plan, *sizes, shape, rates);
 }
 
 } // namespace ztc::driver

@@ -104,8 +104,8 @@ private:
     const MachineRates rates = ratesOf(shape);
     const auto known = best.find(world);
     if (known != best.end()) {
-      // Computing again takes time: where nothing computed again is not worth it, no choice is, and none is searched.
-      FailureOr<double> seconds = probe.seconds(RecomputeChoice(), shape, rates);
+      // Where the least that any choice may take is not worth it, none is searched.
+      FailureOr<double> seconds = session.leastSeconds(probe, shape, rates);
       if (failed(seconds))
         return failure();
       const double tokens = double(world) * shape.accumulate * double(used.batch * sequence);
