@@ -24,8 +24,11 @@ public:
   bool holds(const ArenaSize &after) {
     const uint64_t least = after.largestLiveBytes();
     std::optional<uint64_t> taken;
-    if (least <= surelyThere && *(taken = after.bytes(surelyThere)) <= surelyThere)
-      return true;
+    if (least <= surelyThere) {
+      taken = after.bytes(surelyThere);
+      if (*taken <= surelyThere)
+        return true;
+    }
     if (!limit)
       limit = std::max(budgetBytes, before.bytes());
     return least <= *limit && (taken ? *taken : after.bytes(*limit)) <= *limit;

@@ -121,7 +121,7 @@ private:
           const int64_t offset =
               i == Lse ? 4 * (sequence * whole_.heads + head) * whole_.seq
                        : elementBytes * (sequence * strides.batch + (ofKeys ? kvHead : head) * strides.head);
-          tensors[i] = static_cast<std::byte *>(operands_.address(i)) + offset;
+          tensors[i] = operands_.address(i) + offset;
         }
         ZTC_RETURN_IF_ERROR(resources_.cudnn.execute(graph_, stream_, tensors.data(), operands_.address(scratch())));
       }
