@@ -364,8 +364,9 @@ def own_errors(model, batches, exact, folder):
     largest = max(exact[2].values())
     errors = {n: abs(x - exact[2][n]) / max(exact[2][n], 1e-3 * largest) for n, x in gradients.items()}
     errors = {n: error for n, error in errors.items() if error > 0.02}
-    for key, error, much in (("loss", abs(losses[0] - exact[0][0]), 0.003), ("losses", max(abs(x - y) for x, y in zip(losses, exact[0])), 0.005),
-                             ("gradient_norms", sorted(abs(x - y) / y for x, y in zip(norms, exact[1]))[-2], 0.015)):
+    # Twice the error is what ours may have (e2e/huggingface-folders.py): it counts from half of the limits there on.
+    for key, error, much in (("loss", abs(losses[0] - exact[0][0]), 0.002), ("losses", max(abs(x - y) for x, y in zip(losses, exact[0])), 0.003),
+                             ("gradient_norms", sorted(abs(x - y) / y for x, y in zip(norms, exact[1]))[-2], 0.01)):
         if error > much:
             errors[key] = error
     return errors
