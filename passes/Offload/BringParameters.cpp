@@ -3,6 +3,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
+#include "passes/Offload/SlotUses.h"
 #include "passes/Offload/StepOrder.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallSet.h"
@@ -49,19 +50,9 @@ class ParameterBringer {
 public:
   ParameterBringer(ModuleOp module, const OffloadChoice &choice)
       : module(module), choice(choice), updating(updatingProgram(module)), builder(module.getContext()),
-        writer(module, builder) {
-    for (auto program : module.getOps<plan_ir::ProgramOp>()) {
+        writer(module, builder), uses(slotUses(module)), sharers(slotSharers(module)) {
+    for (auto program : module.getOps<plan_ir::ProgramOp>())
       orders.try_emplace(program, std::make_unique<StepOrder>(program));
-      for (Operation &op : program.getBody().front())
-        if (auto step = dyn_cast<plan_ir::StepOpInterface>(op))
-          for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
-            if (auto &of = uses[operand.getSlot().getAttr()]; of.empty() || of.back() != &op)
-              of.push_back(&op);
-    }
-    for (auto slot : module.getOps<plan_ir::SlotOp>())
-      for (FlatSymbolRefAttr shared : {slot.getSameAsAtOneRankAttr(), slot.getSameAsIfAccumulatingAttr()})
-        if (shared)
-          sharers[shared.getAttr()] = slot;
   }
 
   void run() {
@@ -94,7 +85,7 @@ private:
           << slot.getSymName() << " stays on the device: " << why.str();
       return std::nullopt;
     };
-    if (plan_ir::SlotOp sharer = sharers.lookup(slot.getSymNameAttr()))
+    for (plan_ir::SlotOp sharer : sharers.lookup(slot.getSymNameAttr()))
       return stays(sharer.getSymName() + " is in the same place");
     WholeParameters found;
     found.slot = slot;
@@ -164,7 +155,7 @@ private:
   void forgetTransfers(plan_ir::SlotOp slot) {
     for (Operation *op : uses.lookup(slot.getSymNameAttr()))
       if (isTransfer(op))
-        replace(cast<plan_ir::StepOpInterface>(op), slot, {});
+        replaceSlot(cast<plan_ir::StepOpInterface>(op), slot.getSymNameAttr(), {});
   }
 
   bool isFar(plan_ir::ProgramOp program, Operation *before, Operation *after) {
@@ -203,7 +194,7 @@ private:
     Operation *const begin = run.first();
     plan_ir::SlotOp window = windowOf(program, parameters, index);
     for (Operation *op : run.steps)
-      replace(cast<plan_ir::StepOpInterface>(op), parameters.slot, window);
+      replaceSlot(cast<plan_ir::StepOpInterface>(op), parameters.slot.getSymNameAttr(), FlatSymbolRefAttr::get(window));
     const int64_t layer = int64_t(parameters.slot.getLayer());
     const std::string label = window.getSymName().str();
 
@@ -271,19 +262,6 @@ private:
     return window;
   }
 
-  /// Names slot `to` where a step names `from`; null: it names neither.
-  void replace(plan_ir::StepOpInterface step, plan_ir::SlotOp from, plan_ir::SlotOp to) {
-    SmallVector<Attribute> slots;
-    for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
-      if (operand.getSlot().getAttr() != from.getSymNameAttr())
-        slots.push_back(operand);
-      else if (to)
-        slots.push_back(plan_ir::OperandAttr::get(builder.getContext(), operand.getAccess(),
-                                                  FlatSymbolRefAttr::get(to.getSymNameAttr()), operand.getOffset(),
-                                                  operand.getBytes(), operand.getOwnShard()));
-    step->setAttr("slots", builder.getArrayAttr(slots));
-  }
-
   Attribute whole(Access access, plan_ir::SlotOp slot) {
     return MoveWriter::operand(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()));
   }
@@ -294,8 +272,8 @@ private:
   OpBuilder builder;
   MoveWriter writer;
   llvm::DenseMap<Operation *, std::unique_ptr<StepOrder>> orders; ///< of each program before moves are put into it
-  llvm::DenseMap<StringAttr, SmallVector<Operation *>> uses;
-  llvm::DenseMap<StringAttr, plan_ir::SlotOp> sharers;
+  SlotUses uses;
+  SlotSharers sharers;
   SmallVector<WholeParameters> chosen;
   llvm::StringMap<plan_ir::SlotOp> windows;
 };

@@ -1,6 +1,7 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
+#include "passes/Offload/SlotUses.h"
 
 #define DEBUG_TYPE "ztc-move-gathers"
 
@@ -68,13 +69,8 @@ private:
       slot.removeSameAsAtOneRankAttr();
     // Waits for the gather name its operands.
     for (Operation *op = gather->getNextNode(); op; op = op->getNextNode())
-      if (auto wait = dyn_cast<plan_ir::WaitOp>(op)) {
-        SmallVector<Attribute> slots;
-        for (auto operand : wait.getSlots().getAsRange<plan_ir::OperandAttr>())
-          if (operand.getSlot() != shard)
-            slots.push_back(operand);
-        wait.setSlotsAttr(builder.getArrayAttr(slots));
-      }
+      if (auto wait = dyn_cast<plan_ir::WaitOp>(op))
+        replaceSlot(wait, shard.getAttr(), {});
   }
 
   ModuleOp module;

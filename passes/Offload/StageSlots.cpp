@@ -3,6 +3,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
+#include "passes/Offload/SlotUses.h"
 #include "passes/Offload/StepOrder.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
@@ -50,20 +51,11 @@ struct StagedSlot {
 class SlotStager {
 public:
   SlotStager(ModuleOp module, const OffloadChoice &choice)
-      : module(module), choice(choice), builder(module.getContext()), writer(module, builder) {
-    for (auto program : module.getOps<plan_ir::ProgramOp>()) {
+      : module(module), choice(choice), builder(module.getContext()), writer(module, builder), uses(slotUses(module)),
+        sharers(slotSharers(module)) {
+    for (auto program : module.getOps<plan_ir::ProgramOp>())
       if (program.getSymName() == "microstep")
         microstep = program;
-      for (Operation &op : program.getBody().front())
-        if (auto step = dyn_cast<plan_ir::StepOpInterface>(op))
-          for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
-            if (auto &of = uses[operand.getSlot().getAttr()]; of.empty() || of.back() != &op)
-              of.push_back(&op);
-    }
-    for (auto slot : module.getOps<plan_ir::SlotOp>())
-      for (FlatSymbolRefAttr shared : {slot.getSameAsAtOneRankAttr(), slot.getSameAsIfAccumulatingAttr()})
-        if (shared)
-          sharers[shared.getAttr()].push_back(slot);
   }
 
   void run() {
@@ -267,14 +259,15 @@ private:
         region.slot = copyOf(staged.slot, ".again" + (index > 1 ? std::to_string(index) : std::string()),
                              "it has come back from below");
         for (Operation *op : region.steps)
-          rename(cast<plan_ir::StepOpInterface>(op), staged.slot, region.slot);
+          replaceSlot(cast<plan_ir::StepOpInterface>(op), staged.slot.getSymNameAttr(),
+                      FlatSymbolRefAttr::get(region.slot));
       }
     }
     if (auto bucket = buckets.lookup(staged.slot))
       bucket.setGradientSlotAttr(FlatSymbolRefAttr::get(staged.below.getSymNameAttr()));
     for (Operation *op : uses[staged.slot.getSymNameAttr()])
       if (isTransfer(op))
-        forget(cast<plan_ir::StepOpInterface>(op), staged.slot);
+        replaceSlot(cast<plan_ir::StepOpInterface>(op), staged.slot.getSymNameAttr(), {});
   }
 
   plan_ir::SlotOp copyOf(plan_ir::SlotOp slot, const std::string &suffix, StringRef reason) {
@@ -285,24 +278,6 @@ private:
     copy.removeSameAsAtOneRankAttr();
     copy.removeSameAsIfAccumulatingAttr();
     return copy;
-  }
-
-  void rename(plan_ir::StepOpInterface step, plan_ir::SlotOp from, plan_ir::SlotOp to) {
-    SmallVector<Attribute> slots;
-    for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
-      slots.push_back(operand.getSlot().getAttr() != from.getSymNameAttr()
-                          ? operand
-                          : plan_ir::OperandAttr::get(builder.getContext(), operand.getAccess(),
-                                                      FlatSymbolRefAttr::get(to.getSymNameAttr()), operand.getOffset(),
-                                                      operand.getBytes(), operand.getOwnShard()));
-    step->setAttr("slots", builder.getArrayAttr(slots));
-  }
-  void forget(plan_ir::StepOpInterface step, plan_ir::SlotOp slot) {
-    SmallVector<Attribute> slots;
-    for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
-      if (operand.getSlot().getAttr() != slot.getSymNameAttr())
-        slots.push_back(operand);
-    step->setAttr("slots", builder.getArrayAttr(slots));
   }
 
   Attribute whole(Access access, plan_ir::SlotOp slot) {
@@ -357,8 +332,8 @@ private:
   plan_ir::ProgramOp microstep;
   llvm::DenseMap<Operation *, std::unique_ptr<StepOrder>> orders; ///< by program
   const StepOrder *order = nullptr;                               ///< of microstep
-  llvm::DenseMap<StringAttr, SmallVector<Operation *>> uses;
-  llvm::DenseMap<StringAttr, SmallVector<plan_ir::SlotOp>> sharers;
+  SlotUses uses;
+  SlotSharers sharers;
   llvm::DenseMap<Operation *, plan_ir::BucketOp> buckets; ///< by its gradient's slot
   SmallVector<StagedSlot> chosen;
 };

@@ -3,6 +3,7 @@
 #include "passes/Offload/BucketPieces.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
+#include "passes/Offload/SlotUses.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -99,23 +100,11 @@ private:
           here.getOwnShard())
         continue;
       for (plan_ir::StepOpInterface step : steps)
-        replace(step, name, isa<plan_ir::WaitOp>(*step) ? FlatSymbolRefAttr() : below.getSlot());
+        replaceSlot(step, name, isa<plan_ir::WaitOp>(*step) ? FlatSymbolRefAttr() : below.getSlot());
       move.erase();
       if (auto unused = module.lookupSymbol<plan_ir::SlotOp>(name); SymbolTable::symbolKnownUseEmpty(unused, module))
         unused.erase();
     }
-  }
-
-  /// Names slot `to` where a step names `from`; null: it names neither.
-  void replace(plan_ir::StepOpInterface step, StringAttr from, FlatSymbolRefAttr to) {
-    SmallVector<Attribute> slots;
-    for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
-      if (operand.getSlot().getAttr() != from)
-        slots.push_back(operand);
-      else if (to)
-        slots.push_back(plan_ir::OperandAttr::get(builder.getContext(), operand.getAccess(), to, operand.getOffset(),
-                                                  operand.getBytes(), operand.getOwnShard()));
-    step->setAttr("slots", builder.getArrayAttr(slots));
   }
 
   /// None where nothing of the launch lies below, or where it cannot be the host's: that, with a remark.
