@@ -1,5 +1,6 @@
 #include "compiler/Analysis/KeptCodes.h"
 #include "compiler/Analysis/MostThatFit.h"
+#include "compiler/Analysis/ProgramEdits.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -19,13 +20,6 @@ using WeightPlace = std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>;
 /// The steps of `microstep` that make a weight's codes, in order; in between nothing changes the weight.
 using WeightCodes = std::map<WeightPlace, llvm::SmallVector<int, 4>>;
 using WeightSteps = std::pair<WeightPlace, llvm::SmallVector<int, 4>>;
-
-const plan::Program *microstepOf(const plan::Plan &plan) {
-  for (const plan::Program &program : plan.programs())
-    if (program.name() == "microstep")
-      return &program;
-  return nullptr;
-}
 
 /// Operands of a step of codes: x, scale, workspace, codes in one or two orders, and what the scale is made of.
 constexpr int kMatrix = 0, kScale = 1, kCodes = 3;
@@ -58,7 +52,7 @@ llvm::DenseMap<uint32_t, uint32_t> bucketsOfParameters(const plan::Plan &plan, c
 /// The weights whose codes can be kept.
 WeightCodes weightCodes(const plan::Plan &plan) {
   WeightCodes weights;
-  const plan::Program *microstep = microstepOf(plan);
+  const plan::Program *microstep = programOf(plan, "microstep");
   if (!microstep)
     return weights;
   const llvm::DenseMap<uint32_t, uint32_t> buckets = bucketsOfParameters(plan, *microstep);
@@ -93,33 +87,17 @@ const plan::Step *stepOfBothOrders(const plan::Program &program, const plan::Qua
 /// Lets the first step of each of these weights make all of its codes, in the first micro-step alone.
 class CodeKeeper {
 public:
-  explicit CodeKeeper(plan::Plan &plan) : plan(plan), program(microstep()) {}
+  /// Of a plan that has weights with codes, and so a micro-step.
+  explicit CodeKeeper(plan::Plan &plan) : plan(plan), program(*programOf(plan, "microstep")) {}
 
   void keep(llvm::ArrayRef<WeightSteps> weights) {
     for (const auto &[place, steps] : weights)
       keep(steps);
-    google::protobuf::RepeatedPtrField<plan::Step> left;
-    for (int i = 0; i < program.steps_size(); ++i) {
-      if (dropped.contains(i))
-        continue;
-      plan::Step &step = *left.Add();
-      step.Swap(program.mutable_steps(i));
-      for (plan::Operand &operand : *step.mutable_operands())
-        if (const auto found = instead.find(operand.slot()); found != instead.end())
-          operand.set_slot(found->second);
-    }
-    program.mutable_steps()->Swap(&left);
+    dropSteps(program, dropped, instead);
     findMaximaOnce();
   }
 
 private:
-  plan::Program &microstep() {
-    for (plan::Program &program : *plan.mutable_programs())
-      if (program.name() == "microstep")
-        return program;
-    return *plan.add_programs();
-  }
-
   void keep(llvm::ArrayRef<int> steps) {
     plan::Step &first = *program.mutable_steps(steps.front());
     // By order: rows, columns.
@@ -227,7 +205,7 @@ Status keepCodes(plan::Plan &plan, llvm::ArrayRef<PlanShape> shapes, std::option
 CodeLives codeLives(const plan::Plan &plan) {
   CodeLives lives;
   llvm::DenseSet<uint32_t> slots;
-  const plan::Program *microstep = microstepOf(plan);
+  const plan::Program *microstep = programOf(plan, "microstep");
   for (const auto &[place, steps] : weightCodes(plan)) {
     ++lives.weights;
     bool isKept = true;

@@ -1,5 +1,6 @@
 #include "compiler/Analysis/KeptGathers.h"
 #include "compiler/Analysis/MostThatFit.h"
+#include "compiler/Analysis/ProgramEdits.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/ADT/DenseMap.h"
@@ -33,13 +34,6 @@ struct Gather {
     return all;
   }
 };
-
-plan::Program *programOf(plan::Plan &plan, std::string_view name) {
-  for (plan::Program &program : *plan.mutable_programs())
-    if (program.name() == name)
-      return &program;
-  return nullptr;
-}
 
 /// The gathers of a program from shards on the device that persist, in order.
 llvm::SmallVector<Gather> gathersOf(const plan::Plan &plan, const plan::Program &program) {
@@ -203,17 +197,7 @@ void keep(plan::Plan &plan, const BucketGathers &all, const std::set<uint32_t> &
         dropped.insert(step);
     }
   }
-  google::protobuf::RepeatedPtrField<plan::Step> steps;
-  for (int i = 0; i < microstep.steps_size(); ++i) {
-    if (dropped.contains(i))
-      continue;
-    plan::Step &step = *steps.Add();
-    step.Swap(microstep.mutable_steps(i));
-    for (plan::Operand &operand : *step.mutable_operands())
-      if (const auto found = instead.find(operand.slot()); found != instead.end())
-        operand.set_slot(found->second);
-  }
-  microstep.mutable_steps()->Swap(&steps);
+  dropSteps(microstep, dropped, instead);
   numberCollectives(microstep);
 }
 
