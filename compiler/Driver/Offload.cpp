@@ -1,46 +1,27 @@
 #include "compiler/Driver/Offload.h"
+#include "compiler/Analysis/KeptTensors.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Driver/Session.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
-#include "runtime/Format/Steps/LossRows.h"
 
 using namespace mlir;
 
 namespace ztc::driver {
 
-/// By block the bytes of what its forward leaves for its backward (passes/Offload/StageSlots.cpp, which moves it):
-/// slots that are in use on both sides of the loss, of at least one part in kSmallestKeptShare of the largest.
+/// By block the bytes of what its forward leaves for its backward (passes/Offload/StageSlots.cpp, which moves it), of
+/// tensors of at least one part in kSmallestKeptShare of the largest.
 static std::vector<uint64_t> keptActivationBytes(const plan::Plan &plan) {
-  std::vector<int> before(size_t(plan.slots_size()), 0), after(size_t(plan.slots_size()), 0);
-  for (const plan::Program &program : plan.programs()) {
-    if (program.name() != "microstep")
-      continue;
-    int loss = program.steps_size();
-    for (int s = 0; s < program.steps_size(); ++s)
-      if (isTrainingLoss(program.steps(s)))
-        loss = s;
-    for (int s = 0; s < program.steps_size(); ++s)
-      for (const plan::Operand &operand : program.steps(s).operands())
-        if (operand.slot() < before.size() && s != loss)
-          (s < loss ? before : after)[operand.slot()] = 1;
-  }
-  std::vector<std::pair<size_t, uint64_t>> kept; // block, bytes
+  const std::vector<KeptTensor> kept = keptTensors(plan);
   uint64_t largest = 0;
-  for (int i = 0; i < plan.slots_size(); ++i) {
-    const plan::Slot &slot = plan.slots(i);
-    if (slot.slot_class() != plan::ACTIVATIONS || slot.layer() < 0 || slot.persistent() ||
-        slot.size().has_gpu_elements() || !before[size_t(i)] || !after[size_t(i)])
-      continue;
-    kept.push_back({size_t(slot.layer()), slot.size().elements() * slot.size().element_bytes()});
-    largest = std::max(largest, kept.back().second);
-  }
+  for (const KeptTensor &tensor : kept)
+    largest = std::max(largest, tensor.bytes);
   std::vector<uint64_t> blocks;
-  for (const auto &[block, bytes] : kept) {
-    if (bytes * kSmallestKeptShare < largest)
+  for (const KeptTensor &tensor : kept) {
+    if (tensor.bytes * kSmallestKeptShare < largest)
       continue;
-    blocks.resize(std::max(blocks.size(), block + 1));
-    blocks[block] += roundUp(bytes, kDiskAlignment);
+    blocks.resize(std::max(blocks.size(), size_t(tensor.layer) + 1));
+    blocks[size_t(tensor.layer)] += roundUp(tensor.bytes, kDiskAlignment);
   }
   std::erase(blocks, 0);
   return blocks;
@@ -53,7 +34,7 @@ std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape
     for (const PlanShape &shape : shapes)
       if (slot < uint32_t(plan.slots_size()))
         most = std::max(most, sizeBytes(plan.slots(int(slot)).size(), shape));
-    return (most + kDiskAlignment - 1) / kDiskAlignment * kDiskAlignment;
+    return roundUp(most, kDiskAlignment);
   };
   for (const plan::Bucket &bucket : plan.buckets()) {
     uint64_t bytes = 0;
