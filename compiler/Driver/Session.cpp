@@ -412,11 +412,9 @@ StepProbe Session::freshProbe() {
     int64_t againFlops = recomputeFlops(copy);
     if (failed(rest.run(copy)))
       return failure();
-    FailureOr<plan::Plan> plan = buildPlan(copy, planOptions(/*withKernels=*/false));
+    FailureOr<plan::Plan> plan = planOf(copy, /*withKernels=*/false);
     if (failed(plan))
       return failure();
-    if (opts.earlyGathers)
-      gatherEarly(*plan);
     if (opts.lossRows)
       setLossRows(*plan, opts.lossRows);
     return ProbedPlan{std::move(*plan), againFlops};
@@ -569,7 +567,11 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
     if (failed(pm.run(*moduleRef)))
       return failure();
   }
-  FailureOr<plan::Plan> plan = buildPlan(*moduleRef, planOptions(withKernels));
+  return planOf(*moduleRef, withKernels);
+}
+
+FailureOr<plan::Plan> Session::planOf(ModuleOp module, bool withKernels) const {
+  FailureOr<plan::Plan> plan = buildPlan(module, planOptions(withKernels));
   if (succeeded(plan) && opts.earlyGathers)
     gatherEarly(*plan);
   return plan;

@@ -80,17 +80,9 @@ public:
 
   /// After `run(Phase::Plan)`, or after Phase::Assign for a plan without kernels (memory reports).
   llvm::FailureOr<plan::Plan> takePlan(bool withKernels);
-  /// How many rows of logits a GPU works on at a time: --loss-rows, or what memory allows (LossRows.h) on ranks of this
-  /// shape, else of each that --mem holds for.
-  llvm::LogicalResult chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape = {});
-
-  /// Which gathered parameters are kept over micro-steps and to the backward (KeptGathers.h): as --keep-gathered says,
-  /// by what --mem leaves on ranks of this shape, else of each that it holds for. After chooseLossRows().
-  llvm::LogicalResult chooseKeptGathers(plan::Plan &plan, std::optional<PlanShape> shape = {});
-  /// Which fp8 codes of weights are kept over micro-steps and to the backward (KeptCodes.h): as --keep-fp8-weights
-  /// says, by what --mem leaves, as above. After chooseKeptGathers(), which saves what is slower.
-  llvm::LogicalResult chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape> shape = {});
-  /// All three: what makes of a plan of phases the plan that is written. Its peak is that of the run.
+  /// What is chosen after the phases, by what --mem leaves on ranks of this shape, else of each that it holds for: rows
+  /// of logits, gathered parameters and fp8 codes that are kept. Makes of the plan of the phases the one that is
+  /// written, with the peak of the run.
   llvm::LogicalResult chooseLives(plan::Plan &plan, std::optional<PlanShape> shape = {});
   /// Of a choice of recomputation, with what is chosen then for ranks of this shape: the step of the plan that a
   /// compilation writes.
@@ -135,6 +127,8 @@ private:
   /// Holds the options of passes against the pipelines of this compilation before anything runs.
   llvm::LogicalResult checkPassOptions();
   PlanOptions planOptions(bool withKernels) const;
+  /// The plan of `module` after phase `plan`, with the gathers that --early-gathers moves.
+  llvm::FailureOr<plan::Plan> planOf(mlir::ModuleOp module, bool withKernels) const;
   /// A plan without machine code of a copy of the step before phase `next`: by ztc's own passes, and by the options
   /// that say what is trained; those that say how are as by default.
   llvm::FailureOr<plan::Plan> finishByDefault(mlir::ModuleOp copy, Phase next);
@@ -145,6 +139,15 @@ private:
   llvm::LogicalResult chooseUpdatePlace(llvm::ArrayRef<PlanShape> shapes);
   /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
   llvm::SmallVector<PlanShape> budgetShapes() const;
+  /// How many rows of logits a GPU works on at a time: --loss-rows, or what memory allows (LossRows.h) on ranks of this
+  /// shape, else of each that --mem holds for.
+  llvm::LogicalResult chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape);
+  /// Which gathered parameters are kept over micro-steps and to the backward (KeptGathers.h): as --keep-gathered says,
+  /// by what --mem leaves on ranks of this shape, else of each that it holds for. After chooseLossRows().
+  llvm::LogicalResult chooseKeptGathers(plan::Plan &plan, std::optional<PlanShape> shape);
+  /// Which fp8 codes of weights are kept over micro-steps and to the backward (KeptCodes.h): as --keep-fp8-weights
+  /// says, by what --mem leaves, as above. After chooseKeptGathers(), which saves what is slower.
+  llvm::LogicalResult chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape> shape);
   /// Lets `plan` keep as much as `keep` finds room for: as the option says, of --mem.
   using PlanKeeper = llvm::function_ref<Status(plan::Plan &, llvm::ArrayRef<PlanShape>, std::optional<uint64_t>)>;
   llvm::LogicalResult chooseKept(Keeping keeping, PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape);
