@@ -4,6 +4,7 @@
 #include "compiler/Target/StepWriter.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "runtime/Core/File.h"
+#include "runtime/Format/Bindings.h"
 #include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
@@ -64,12 +65,7 @@ void PlanWriter::writeHeader() {
   out.set_adapter_config(options.adapterConfig);
   for (const auto &[name, value] : options.options)
     (*out.mutable_options())[name] = value;
-  plan::Bindings &bindings = *out.mutable_bindings();
-  for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
-                   &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
-                   &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
-                   &plan::Bindings::set_staging, &plan::Bindings::set_first_token})
-    (bindings.*set)(kAbsent);
+  bindNothing(*out.mutable_bindings());
   for (auto model : module.getOps<plan_ir::ModelOp>()) {
     plan::Model &record = *out.mutable_model();
     record.set_name(model.getModel().str());

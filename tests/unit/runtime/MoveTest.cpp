@@ -44,12 +44,7 @@ public:
     plan::Kernel &kernel = *plan.add_kernels();
     kernel.set_name("descend");
     kernel.add_versions()->set_target("x86-64-v3");
-    plan::Bindings &b = *plan.mutable_bindings();
-    for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
-                     &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
-                     &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
-                     &plan::Bindings::set_staging, &plan::Bindings::set_first_token})
-      (b.*set)(kAbsent);
+    bindNothing(*plan.mutable_bindings());
     update = plan.add_programs();
     update->set_name("update");
     join();

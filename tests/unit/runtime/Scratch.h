@@ -1,6 +1,7 @@
 // Folders, files and a small valid plan for tests.
 #pragma once
 #include "runtime/Core/File.h"
+#include "runtime/Format/Bindings.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstdlib>
@@ -135,12 +136,7 @@ inline plan::Plan smallPlan() {
   addOperand(copy, gradients, plan::Operand::READ);
   addOperand(copy, parameters, plan::Operand::WRITE);
 
-  plan::Bindings &bindings = *plan.mutable_bindings();
-  bindings.set_tokens(kAbsent), bindings.set_targets(kAbsent), bindings.set_step_parameters(kAbsent),
-      bindings.set_loss(kAbsent);
-  bindings.set_eval_loss(kAbsent), bindings.set_gradient_norm(kAbsent), bindings.set_finite(kAbsent),
-      bindings.set_position(kAbsent);
-  bindings.set_logits(kAbsent), bindings.set_staging(kAbsent), bindings.set_first_token(kAbsent);
+  bindNothing(*plan.mutable_bindings());
   (*plan.mutable_options())["zero"] = "0";
   (*plan.mutable_options())["batch"] = "2";
   return plan;

@@ -105,12 +105,7 @@ inline plan::Plan shardedPlan() {
   update.set_name("update");
   addCollective(update, "sum", plan::Collective::ALL_REDUCE, 4, 2, {Value, Receive});
   addDone(update, "sum", 5, {Value, Receive});
-  plan::Bindings &b = *plan.mutable_bindings();
-  for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
-                   &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
-                   &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
-                   &plan::Bindings::set_staging, &plan::Bindings::set_first_token})
-    (b.*set)(kAbsent);
+  bindNothing(*plan.mutable_bindings());
   recordKernelSignatures(plan);
   return plan;
 }
