@@ -111,7 +111,7 @@ std::vector<StagePart> Search::partsBelow(const PlanMethod &method) const {
   std::vector<StagePart> parts;
   for (unsigned stage : options.stages) {
     StagePart part{&method, stage, {}, true};
-    // On one rank stage 3 differs by what is gathered before each use, which may lie below until then.
+    // On one rank stage 3 brings parameters by its gathers and stage 0 by windows for runs of uses: two schedules.
     llvm::copy_if(options.gpus, std::back_inserter(part.worlds), [&](unsigned world) {
       return (world > 1 || stage == 0 || stage == 3 || options.given.count("zero")) &&
              (known == found.end() || !known->second.hasRows(world));
@@ -161,7 +161,7 @@ LogicalResult Search::searchAll(const std::vector<StagePart> &parts) {
 
 std::vector<StagePart> Search::partsOfMissing(const PlanMethod &method) const {
   const auto known = found.find(&method);
-  if (known == found.end()) // nobody has looked at it
+  if (known == found.end()) // not searched
     return {};
   const Found &mine = known->second;
   std::vector<StagePart> parts = partsOf(method);

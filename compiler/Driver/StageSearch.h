@@ -21,7 +21,7 @@ struct StagePart {
 /// What was found, at most one of each for each number of ranks.
 struct StageRows {
   std::vector<report::TrainingChoice> rows; ///< the smallest micro-batch that is nearly the fastest of those that fit
-  /// With the least memory, whether it fits or not; none where nothing can fit and nobody asks (StagePart::least).
+  /// With the least memory, whether it fits or not; none where nothing can fit, unless StagePart::least asks for it.
   std::vector<report::TrainingChoice> smallest;
 };
 

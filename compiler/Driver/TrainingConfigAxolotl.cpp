@@ -17,7 +17,7 @@ static std::string asWords(std::string list) {
   return list;
 }
 
-/// Whether a list names modules, and is no expression.
+/// Whether a list holds names of modules, not a regular expression.
 static bool areNames(StringRef list) {
   return all_of(list, [](char c) { return isAlnum(c) || StringRef("_.,-").contains(c); });
 }

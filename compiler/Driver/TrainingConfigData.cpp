@@ -108,10 +108,10 @@ ConfigDataSet::Outcome ConfigDataSet::outcomeOfMessages(StringRef field, StringR
                 "prepare_chat.py reads messages and conversations", "chats are in messages or in conversations");
   if (field == "message_property_mappings.role" || field == "message_field_role")
     return when(text == "role" || text == "from", "prepare_chat.py reads role, and ShareGPT's from",
-                "who speaks is in role, or in ShareGPT's from");
+                "the speaker of a message is in role, or in ShareGPT's from");
   if (field == "message_property_mappings.content" || field == "message_field_content")
     return when(text == "content" || text == "value", "prepare_chat.py reads content, and ShareGPT's value",
-                "what is said is in content, or in ShareGPT's value");
+                "the text of a message is in content, or in ShareGPT's value");
   if (field.consume_front("roles."))
     return when(all_of(split(text, ','), [&](StringRef speaker) { return roleOf(speaker.trim()) == field; }),
                 "prepare_chat.py knows these names", "a role has its own name, or one of ShareGPT's");

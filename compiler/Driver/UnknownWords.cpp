@@ -37,7 +37,7 @@ std::string unknownCommand(const CLI::App &app, const std::string &word) {
   }
   const std::string meant = nearestName(word, names);
   const bool isFile = word.find('/') != std::string::npos || word.find('.') != std::string::npos;
-  return "there is no command '" + word + "'" +
+  return "unknown command '" + word + "'" +
          (!meant.empty() ? ", did you mean " + meant + "?"
           : isFile       ? ": a command comes before the file, as in ztc compile " + word + "."
                          : ".") +

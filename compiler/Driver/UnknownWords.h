@@ -1,4 +1,5 @@
-// What is said of words on the command line that ztc does not know. Of the program alone: CLI11's types stay there.
+// Messages for commands and options that ztc does not have. Linked into the program alone: the library does not see
+// CLI11.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <string>

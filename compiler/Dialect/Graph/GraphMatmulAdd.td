@@ -10,7 +10,7 @@ def Graph_MatmulAddOp : Graph_Op<"matmul_add", [Costed, Mixed, WithWorkspace, Al
 
     y[..., m, n] = sum_k op(a)[..., m, k] * op(b)[..., k, n] + c[..., m, n]: the f32 sum over k, plus c, rounded once to y's type, which is c's.
     (C1) equal ranks of at least 2. (C2) equal leading dimensions. (C3) equal contraction sizes. (C4) c, and so y, is (..., M, N).
-    (C5) equal element types, bf16 or f16. In f32 a product and a sum are as exact: there is no op for it.
+    (C5) equal element types, bf16 or f16. f32 is refused: a product and a sum apart are as exact there.
   }];
   let arguments = (ins Graph_FloatTensor:$a, Graph_FloatTensor:$b, Graph_FloatTensor:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Graph_FloatTensor:$y);
