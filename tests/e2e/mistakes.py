@@ -27,7 +27,7 @@ with scratch() as work:
              without=["--tokenizer=bytes"])
     answered("a table given to ztc-run", "ztc-run", plan, f"--data={work / 'rows.parquet'}", "--steps=1", "--device=cpu", expect=1, needs=["prepare_chat.py|no such file"])
 
-    answered("a command that there is not", "ztc", "foo", expect=2, needs=["no command 'foo'", "compile, memory, plan, check"])
+    answered("a command that there is not", "ztc", "foo", expect=2, needs=["unknown command 'foo'", "compile, memory, plan, check"])
     answered("a command with a wrong letter", "ztc", "complie", MODEL, expect=2, needs=["did you mean compile"])
     answered("a file without a command", "ztc", "model.onnx", expect=2, needs=["ztc compile model.onnx"])
     answered("an option with a wrong letter", "ztc", "compile", MODEL, "--zeroo=3", "-o", work / "x", expect=2, needs=["no option --zeroo", "did you mean --zero"])
