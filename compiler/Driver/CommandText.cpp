@@ -10,7 +10,13 @@ namespace ztc::driver {
 std::string shellWord(const std::string &text) {
   const bool isPlain =
       llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || StringRef("/._-=,+:%").contains(c); });
-  return isPlain && !text.empty() ? text : "'" + text + "'";
+  if (isPlain && !text.empty())
+    return text;
+  // Within single quotes nothing has a meaning but the quote itself, which stands outside of them.
+  std::string quoted = "'";
+  for (char c : text)
+    quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 std::string decimal(double value) {

@@ -1,6 +1,7 @@
 #include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Driver/RegisteredNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -63,7 +64,7 @@ constexpr PhaseOption kOptions[] = {
      [](const auto &o) -> std::string { return o.optimizer == "adamw" ? "" : o.optimizer; },
      [](auto &o, StringRef x) { o.optimizer = x; }},
     {"adjust-lr-fn", Phase::Backward,
-     [](const auto &o) -> std::string { return o.optimizer == "muon" ? wordOf(o.adjustLrFn) : ""; },
+     [](const auto &o) -> std::string { return orthogonalizes(o) ? wordOf(o.adjustLrFn) : ""; },
      [](auto &o, StringRef x) { take(o.adjustLrFn, x); }},
     {"update", Phase::Backward,
      [](const auto &o) { return o.updateTime == UpdateTime::After ? "" : wordOf(o.updateTime); },

@@ -2,6 +2,7 @@
 #include "compiler/Driver/ChoiceRuns.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/PlanData.h"
+#include "compiler/Driver/RegisteredNames.h"
 #include "compiler/Driver/StageSearch.h"
 #include "compiler/Driver/TrainingConfig.h"
 #include "compiler/Driver/Trial.h"
@@ -368,7 +369,7 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
       return fail("--config: ztc has nothing for " + llvm::join(missing, ", ") + "; --ignore=FIELD leaves a field out",
                   2);
   }
-  if (options.adjustLrFn != AdjustLr::MatchRmsAdamw && options.optimizer != "muon")
+  if (options.adjustLrFn != AdjustLr::MatchRmsAdamw && !orthogonalizes(options))
     llvm::errs() << "ztc: note: --adjust-lr-fn has no effect: it is for --optimizer=muon\n";
   if (options.stages.empty())
     options.stages = {0, 1, 2, 3};

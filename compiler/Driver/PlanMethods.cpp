@@ -1,5 +1,6 @@
 #include "compiler/Driver/PlanMethods.h"
 #include "compiler/Driver/CommandText.h"
+#include "compiler/Driver/RegisteredNames.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -20,7 +21,7 @@ std::vector<std::string> PlanMethod::changes() const {
 
 bool PlanMethod::isFor(const CompileOptions &options) const {
   return (!masters || storesBf16(options.precision)) &&
-         !(updatesInBackward && (options.precision == StoragePrecision::Fp16 || options.optimizer == "muon"));
+         !(updatesInBackward && (options.precision == StoragePrecision::Fp16 || orthogonalizes(options)));
 }
 
 llvm::ArrayRef<PlanMethod> planMethods() {
@@ -80,7 +81,7 @@ static std::string givenAgain(const CompileOptions &o) {
   if (o.lossWeights)
     text += " --loss-weights";
   add("--optimizer", o.optimizer == "adamw" ? "" : o.optimizer);
-  add("--adjust-lr-fn", o.optimizer == "muon" && o.adjustLrFn != AdjustLr::MatchRmsAdamw ? wordOf(o.adjustLrFn) : "");
+  add("--adjust-lr-fn", orthogonalizes(o) && o.adjustLrFn != AdjustLr::MatchRmsAdamw ? wordOf(o.adjustLrFn) : "");
   for (const std::string &role : o.inputRoles)
     add("--input", role);
   return text;

@@ -26,4 +26,9 @@ bool areRegistered(const CompileOptions &options) {
          isRegistered("recompute", options.recompute, policies);
 }
 
+bool orthogonalizes(const CompileOptions &options) {
+  const graph::OptimizerRule *rule = graph::findOptimizer(options.optimizer);
+  return rule && rule->orthogonalizes;
+}
+
 } // namespace ztc::driver

@@ -53,7 +53,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"loss-rows", o.lossRows ? std::to_string(o.lossRows) : ""},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
-      {"adjust-lr-fn", o.optimizer == "muon" ? wordOf(o.adjustLrFn) : ""},
+      {"adjust-lr-fn", orthogonalizes(o) ? wordOf(o.adjustLrFn) : ""},
       {"optimizer-state", wordOf(o.optimizerState)},
       {"master", o.masters == MasterFormat::Fp32 ? "" : wordOf(o.masters)},
       {"update", o.updateTime == UpdateTime::After ? "" : wordOf(o.updateTime)},

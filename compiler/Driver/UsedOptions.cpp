@@ -2,6 +2,7 @@
 #include "compiler/Codegen/KernelCache.h"
 #include "compiler/Driver/LocalGpus.h"
 #include "compiler/Driver/Offload.h"
+#include "compiler/Driver/RegisteredNames.h"
 #include <algorithm>
 #include <iostream>
 
@@ -56,7 +57,7 @@ void dropUnused(CompileOptions &o) {
     note("--loss-rows has no effect: it is for GPUs, and --target names none");
     o.lossRows = 0;
   }
-  if (o.adjustLrFn != AdjustLr::MatchRmsAdamw && o.optimizer != "muon" && o.from.empty()) {
+  if (o.adjustLrFn != AdjustLr::MatchRmsAdamw && !orthogonalizes(o) && o.from.empty()) {
     note("--adjust-lr-fn has no effect: it is for --optimizer=muon");
     o.adjustLrFn = AdjustLr::MatchRmsAdamw;
   }
@@ -81,7 +82,7 @@ void dropUnused(CompileOptions &o) {
 
 /// What --optimizer=muon cannot be together with; empty where nothing is.
 static std::string conflictOfMuon(const CompileOptions &o) {
-  if (o.optimizer != "muon")
+  if (!orthogonalizes(o))
     return {};
   if (o.updateTime == UpdateTime::InBackward)
     return "--update=in-backward: muon gathers the direction of a whole bucket, which the backward would wait for: "
