@@ -8,14 +8,10 @@ using namespace ztc;
 using namespace ztc::test;
 
 namespace {
-mlir::MLIRContext &types() {
-  static mlir::MLIRContext context;
-  return context;
-}
 mlir::Type typeOf(plan::DataType type) {
-  return type == plan::BF16  ? mlir::Type(mlir::BFloat16Type::get(&types()))
-         : type == plan::F16 ? mlir::Type(mlir::Float16Type::get(&types()))
-                             : mlir::Type(mlir::Float32Type::get(&types()));
+  return type == plan::BF16  ? mlir::Type(mlir::BFloat16Type::get(&kernelContext()))
+         : type == plan::F16 ? mlir::Type(mlir::Float16Type::get(&kernelContext()))
+                             : mlir::Type(mlir::Float32Type::get(&kernelContext()));
 }
 
 template <typename T> Bytes bytesOf(const std::vector<T> &values) {

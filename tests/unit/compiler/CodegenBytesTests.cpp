@@ -11,18 +11,14 @@ using namespace ztc;
 using namespace ztc::test;
 
 namespace {
-mlir::MLIRContext &types() {
-  static mlir::MLIRContext context;
-  return context;
-}
 mlir::Type f32() {
-  return mlir::Float32Type::get(&types());
+  return mlir::Float32Type::get(&kernelContext());
 }
 mlir::Type bf16() {
-  return mlir::BFloat16Type::get(&types());
+  return mlir::BFloat16Type::get(&kernelContext());
 }
 mlir::Type f16() {
-  return mlir::Float16Type::get(&types());
+  return mlir::Float16Type::get(&kernelContext());
 }
 uint64_t bytesOf(mlir::Type type) {
   return type.getIntOrFloatBitWidth() / 8;

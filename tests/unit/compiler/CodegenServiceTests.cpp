@@ -8,13 +8,10 @@
 using namespace ztc;
 using namespace ztc::test;
 
+namespace ztc::test::service {
 namespace {
-mlir::MLIRContext &types() {
-  static mlir::MLIRContext context;
-  return context;
-}
 mlir::Type f32() {
-  return mlir::Float32Type::get(&types());
+  return mlir::Float32Type::get(&kernelContext());
 }
 
 std::vector<float> randomFloats(size_t count, unsigned seed) {
@@ -193,8 +190,9 @@ TEST(CodegenService, NarrowKernelsRoundWhatEntersAProduct) {
     mlir::Type type;
     float (*round)(float);
   };
-  const Narrow narrowTypes[] = {{mlir::BFloat16Type::get(&types()), [](float x) { return fromBf16(toBf16(x)); }},
-                                {mlir::Float16Type::get(&types()), [](float x) { return fromF16(toF16(x)); }}};
+  const Narrow narrowTypes[] = {
+      {mlir::BFloat16Type::get(&kernelContext()), [](float x) { return fromBf16(toBf16(x)); }},
+      {mlir::Float16Type::get(&kernelContext()), [](float x) { return fromF16(toF16(x)); }}};
   const Block block = kBlocks[1];
   std::vector<int64_t> scalars{block.first, block.ld, block.columns, block.window};
   const std::vector<float> scores = randomFloats(block.rows * block.ld, 1), dps = randomFloats(scores.size(), 2);
@@ -246,3 +244,5 @@ TEST(CodegenService, NarrowKernelsRoundWhatEntersAProduct) {
     }
   }
 }
+
+} // namespace ztc::test::service

@@ -7,6 +7,7 @@ using namespace ztc::test;
 using importer::ElementType;
 using testing::HasSubstr;
 
+namespace ztc::test::branches {
 namespace {
 
 constexpr int64_t V = 7, H = 4;
@@ -107,3 +108,4 @@ TEST(Branches, BothAreNeeded) {
 }
 
 } // namespace
+} // namespace ztc::test::branches

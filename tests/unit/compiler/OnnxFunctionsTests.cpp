@@ -10,6 +10,7 @@ using importer::ElementType;
 using testing::Contains;
 using testing::HasSubstr;
 
+namespace ztc::test::functions {
 namespace {
 
 constexpr int64_t V = 12, H = 8;
@@ -329,3 +330,4 @@ TEST_F(Functions, WithPositionsOnlyThePersonKnows) {
 }
 
 } // namespace
+} // namespace ztc::test::functions

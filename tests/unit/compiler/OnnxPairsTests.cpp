@@ -12,6 +12,7 @@ using importer::ElementType;
 using testing::Contains;
 using testing::HasSubstr;
 
+namespace ztc::test::pairs {
 namespace {
 
 constexpr int64_t V = 12, H = 8, S = 4;
@@ -204,3 +205,4 @@ TEST_F(Pairs, ABoundedFunctionIsNoFunction) {
 }
 
 } // namespace
+} // namespace ztc::test::pairs

@@ -11,6 +11,7 @@ using namespace ztc::importer;
 using namespace ztc::test;
 using testing::HasSubstr;
 
+namespace ztc::test::roles {
 namespace {
 
 /// tokens -> x (B, S, 4) by a table of 7 rows; the logits are x times "head" (4, 7).
@@ -277,3 +278,4 @@ TEST(OnnxContrib, GroupQueryAttentionWithPackedOperands) {
 }
 
 } // namespace
+} // namespace ztc::test::roles

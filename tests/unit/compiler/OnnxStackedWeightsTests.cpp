@@ -7,6 +7,7 @@ using namespace ztc::test;
 using importer::ElementType;
 using importer::WeightRules;
 
+namespace ztc::test::stacked {
 namespace {
 
 constexpr int64_t V = 12, H = 8, F = 6, E = 3;
@@ -181,3 +182,4 @@ TEST_F(ExpertsModel, AParameterThatNothingStandsForIsNotDropped) {
 }
 
 } // namespace
+} // namespace ztc::test::stacked

@@ -12,6 +12,7 @@ using importer::ElementType;
 using testing::Contains;
 using testing::HasSubstr;
 
+namespace ztc::test::tables {
 namespace {
 
 constexpr int64_t V = 7, H = 4, B = 2, S = 3, P = 6;
@@ -227,3 +228,4 @@ TEST_F(Tables, BatchThatTheExporterFixedIsSaid) {
 }
 
 } // namespace
+} // namespace ztc::test::tables

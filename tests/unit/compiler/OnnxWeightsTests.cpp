@@ -12,6 +12,7 @@ using namespace ztc::test;
 using importer::ElementType;
 using importer::WeightRules;
 
+namespace ztc::test::weights {
 namespace {
 
 constexpr int64_t V = 12, H = 8;
@@ -342,3 +343,4 @@ TEST_F(WeightsModel, ATieThatTheCheckpointDoesNotHave) {
 }
 
 } // namespace
+} // namespace ztc::test::weights

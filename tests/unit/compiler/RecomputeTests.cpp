@@ -12,6 +12,7 @@ using namespace mlir;
 using namespace ztc;
 namespace fs = std::filesystem;
 
+namespace ztc::test::recompute {
 namespace {
 
 fs::path golden(const std::string &name) {
@@ -325,3 +326,5 @@ TEST_F(RecomputeOfExports, Llama8BInBf16FitsWhereItsArithmeticSays) {
   EXPECT_TRUE(decision.fits) << decision.chosen.peakBytes;
   EXPECT_FALSE(decision.choice.isEmpty());
 }
+
+} // namespace ztc::test::recompute

@@ -17,6 +17,7 @@ using namespace mlir;
 using namespace ztc;
 using namespace ztc::test;
 
+namespace ztc::test::stages {
 namespace {
 
 /// Tensors by "kind name": a parameter's gradient, new value or moments, or what has no name.
@@ -178,7 +179,7 @@ Tensor StepTest::fill(ModuleOp sharded, StringRef bucket, StringRef kind, Ranked
   int64_t shard = int64_t(shardElements(op.getElements(), world));
   Tensor full({shard * world}, type.getElementType());
   if (kind != "gradient")
-    for (Attribute entry : op.getParameters()) {
+    for (mlir::Attribute entry : op.getParameters()) {
       dist::BucketParameter parameter = dist::readBucketParameter(entry);
       const Tensor &value = values.at((kind + " " + parameter.name.getValue()).str());
       llvm::copy(value.reals, full.reals.begin() + parameter.offset);
@@ -230,7 +231,7 @@ void StepTest::takeApart(ModuleOp sharded, StringRef kind, StringRef bucket, Ran
     EXPECT_EQ(other.reals, full.reals) << "ranks differ in " << bucket.str() << " " << kind.str();
     EXPECT_EQ(other.integers, full.integers) << "ranks differ in " << bucket.str() << " " << kind.str();
   }
-  for (Attribute entry : sharded.lookupSymbol<dist::BucketOp>(bucket).getParameters()) {
+  for (mlir::Attribute entry : sharded.lookupSymbol<dist::BucketOp>(bucket).getParameters()) {
     dist::BucketParameter parameter = dist::readBucketParameter(entry);
     Tensor tensor(parameter.shape, type.getElementType());
     if (tensor.isReal())
@@ -466,3 +467,4 @@ TEST(ZeroStages, AFailingRankKeepsNobodyWaiting) {
 }
 
 } // namespace
+} // namespace ztc::test::stages

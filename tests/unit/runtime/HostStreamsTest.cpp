@@ -6,7 +6,7 @@
 #include <future>
 #include <numeric>
 
-namespace ztc::test {
+namespace ztc::test::streams {
 namespace {
 
 constexpr uint64_t kElements = 1000; // no multiple of a shard
@@ -425,4 +425,4 @@ TEST(HostStreams, WrongPlansAreRefused) {
 }
 
 } // namespace
-} // namespace ztc::test
+} // namespace ztc::test::streams

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
-namespace ztc::test {
+namespace ztc::test::moves {
 namespace {
 
 constexpr uint64_t kElements = 1000, kPiece = 256; // four pieces, the last one short
@@ -309,4 +309,4 @@ TEST(Move, AnUpdateThroughWindowsIsTheUpdate) {
 }
 
 } // namespace
-} // namespace ztc::test
+} // namespace ztc::test::moves

@@ -17,6 +17,7 @@ using namespace ztc;
 using namespace ztc::test;
 using testing::HasSubstr;
 
+namespace ztc::test::checkpoints {
 namespace {
 
 constexpr int64_t kRows = 37, kColumns = 19; // 703 elements and small change: shards end inside tensors
@@ -365,3 +366,4 @@ TEST(Agreement, TheFirstFailureInRankOrder) {
 }
 
 } // namespace
+} // namespace ztc::test::checkpoints

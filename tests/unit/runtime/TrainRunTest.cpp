@@ -20,6 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
+namespace ztc::test::runs {
 namespace {
 
 constexpr uint64_t kSeq = 4;
@@ -275,3 +276,4 @@ TEST(TrainMemory, WhatComesAfterTheArenaIsCounted) {
 }
 
 } // namespace
+} // namespace ztc::test::runs
