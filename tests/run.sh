@@ -30,4 +30,5 @@ else
   echo "left out (tests/run.sh --all runs them):"
   for script in tests/long/*.sh; do [ "$script" = tests/long/run.sh ] || echo "  $(basename "$script" .sh)"; done
 fi
-ctest --test-dir build -j "$(nproc)" --output-on-failure --timeout 600
+# One more than processors: many tests wait for ranks, time limits and disks.
+ctest --test-dir build -j "$(($(nproc) + 1))" --output-on-failure --timeout 600

@@ -18,7 +18,7 @@ import layers
 build = pathlib.Path(os.environ.get("ZTC_BUILD", layers.root / "build"))
 nm = shutil.which("llvm-nm-22")
 targets = [build / folder / "CMakeFiles" / (name + ".dir") for folder, name in (
-    ("runtime", "ZtcBase"), ("runtime", "ZtcRuntime"), ("runtime", "ztc-run"), ("compiler", "ZtcCompiler"), ("compiler", "ZtcFrontendOnnx"), ("compiler", "ztc"))]
+    ("runtime", "ZtcBaseObjects"), ("runtime", "ZtcRuntime"), ("runtime", "ztc-run"), ("compiler", "ZtcCompiler"), ("compiler", "ZtcFrontendOnnx"), ("compiler", "ztc"))]
 commands = build / "compile_commands.json"  # the folders may hold objects of an earlier configuration too
 made = [pathlib.Path(entry["directory"]) / re.search(r" -o (\S+)", entry["command"])[1] for entry in json.loads(commands.read_text())] if commands.exists() else []
 objects = [o for o in made if o.exists() and any(target in o.parents for target in targets)]
