@@ -17,7 +17,7 @@ using plan_ir::Access;
 class GatherMover {
 public:
   GatherMover(ModuleOp module, OpBuilder &builder, MoveWriter &writer)
-      : module(module), builder(builder), writer(writer) {}
+      : builder(builder), writer(writer), slots(slotsByName(module)) {}
 
   void run(plan_ir::ProgramOp program) {
     Operation *before = nullptr; ///< where the gather before begins
@@ -27,7 +27,7 @@ public:
         continue;
       Operation *start = startOfCollective(gather);
       auto shard = cast<plan_ir::OperandAttr>(gather.getSlots()[0]);
-      auto slot = module.lookupSymbol<plan_ir::SlotOp>(shard.getSlot().getAttr());
+      auto slot = slots.lookup(shard.getSlot().getAttr());
       if (slot && slot.getSpace() != plan_ir::Space::Device)
         move(gather, start, before && !usesBetween(before, start, fullOf(gather)) ? before : start);
       before = start;
@@ -65,7 +65,7 @@ private:
     gather.setSlotsAttr(builder.getArrayAttr({MoveWriter::operand(context, Access::Read, full, /*ownShard=*/true),
                                               MoveWriter::operand(context, Access::Write, full)}));
     // At one rank it has had the shard's storage, which is not on the device.
-    if (auto slot = module.lookupSymbol<plan_ir::SlotOp>(full.getAttr()))
+    if (auto slot = slots.lookup(full.getAttr()))
       slot.removeSameAsAtOneRankAttr();
     // Waits for the gather name its operands.
     for (Operation *op = gather->getNextNode(); op; op = op->getNextNode())
@@ -73,9 +73,9 @@ private:
         replaceSlot(wait, shard.getAttr(), {});
   }
 
-  ModuleOp module;
   OpBuilder &builder;
   MoveWriter &writer;
+  SlotsByName slots;
 };
 
 struct MoveGathers : impl::MoveGathersBase<MoveGathers> {
@@ -83,8 +83,9 @@ struct MoveGathers : impl::MoveGathersBase<MoveGathers> {
     ModuleOp module = getOperation();
     OpBuilder builder(&getContext());
     MoveWriter writer(module, builder);
+    GatherMover mover(module, builder, writer);
     for (auto program : module.getOps<plan_ir::ProgramOp>())
-      GatherMover(module, builder, writer).run(program);
+      mover.run(program);
   }
 };
 } // namespace

@@ -52,7 +52,7 @@ class SlotStager {
 public:
   SlotStager(ModuleOp module, const OffloadChoice &choice)
       : module(module), choice(choice), builder(module.getContext()), writer(module, builder), uses(slotUses(module)),
-        sharers(slotSharers(module)) {
+        sharers(slotSharers(module)), slots(slotsByName(module)) {
     for (auto program : module.getOps<plan_ir::ProgramOp>())
       if (program.getSymName() == "microstep")
         microstep = program;
@@ -106,12 +106,12 @@ private:
       if (!bucket.getTrainable() || !name)
         continue;
       const Space space = spaceOf(choice.gradients, index++);
-      auto slot = module.lookupSymbol<plan_ir::SlotOp>(name.getAttr());
+      plan_ir::SlotOp slot = slots.lookup(name.getAttr());
       if (space == Space::Device || !slot)
         continue;
       auto sum = slot;
       if (FlatSymbolRefAttr shared = slot.getSameAsIfAccumulatingAttr())
-        sum = module.lookupSymbol<plan_ir::SlotOp>(shared.getAttr());
+        sum = slots.lookup(shared.getAttr());
       SmallVector<StagedSlot> both(sum != slot ? 2 : 1);
       both[0].slot = sum;
       both[0].accumulates = true;
@@ -334,6 +334,7 @@ private:
   const StepOrder *order = nullptr;                               ///< of microstep
   SlotUses uses;
   SlotSharers sharers;
+  const SlotsByName slots;                                ///< without copies that are put beside them
   llvm::DenseMap<Operation *, plan_ir::BucketOp> buckets; ///< by its gradient's slot
   SmallVector<StagedSlot> chosen;
 };
