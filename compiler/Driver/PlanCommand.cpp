@@ -29,7 +29,7 @@ namespace {
 constexpr uint64_t kUsualGlobalBatch = 64;
 /// Where nothing says how long a row may be.
 constexpr uint64_t kLongestRow = 1 << 20;
-/// At most so many processes search, each of about 200 MiB.
+/// At most so many processes search, each of 300 to 500 MiB.
 constexpr unsigned kMostProcesses = 16;
 
 class Search {

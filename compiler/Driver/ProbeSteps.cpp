@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace ztc::driver {
 
-/// So many steps are kept: a search around one choice comes back to few.
-static constexpr size_t kKeptSteps = 12;
+/// So many steps are kept, of some MiB each: searches with more and more below the device come back to few choices.
+static constexpr size_t kKeptSteps = 32;
 
 /// Whether a choice of recomputation may change what becomes of a function by the end of phase `schedule`.
 static bool isChangedByChoice(func::FuncOp function) {

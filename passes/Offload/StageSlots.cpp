@@ -62,6 +62,7 @@ public:
     if (!microstep)
       return;
     order = &orderOf(microstep);
+    loss = placeOfLoss();
     chooseGradients();
     chooseActivations();
     for (StagedSlot &staged : chosen)
@@ -177,7 +178,6 @@ private:
         slot.getGpuElements() || slot.getSizeKind() != plan_ir::SizeKind::Constant)
       return false;
     const auto &steps = uses[slot.getSymNameAttr()];
-    const unsigned loss = placeOfLoss();
     return !steps.empty() && steps.front()->getParentOp() == microstep && order->contains(steps.front()) &&
            order->contains(steps.back()) && order->placeOf(steps.front()) < loss && order->placeOf(steps.back()) > loss;
   }
@@ -203,7 +203,6 @@ private:
         return stays(sharer.getSymName() + " is in the same place");
     if (staged.slot.getSameAsAtOneRankAttr())
       return stays("it is in another slot's place");
-    const unsigned loss = placeOfLoss();
     Operation *last = nullptr;
     for (Operation *op : uses[staged.slot.getSymNameAttr()]) {
       if (isTransfer(op)) // it goes where the slot is
@@ -296,7 +295,7 @@ private:
     const int64_t layer = cast<plan_ir::StepOpInterface>(region.steps.front()).getStepLayer();
     if (index > 0 || staged.accumulates) {
       // It begins one block ahead, but for what has just left.
-      unsigned least = isMicrostep && !staged.accumulates ? placeOfLoss() + 1 : 0;
+      unsigned least = isMicrostep && !staged.accumulates ? loss + 1 : 0;
       if (index > 0 && staged.regions[index - 1].steps.front()->getParentOp() == program)
         least = std::max(least, steps.placeUntil(staged.regions[index - 1].steps.back()) + 1);
       Operation *early = begin;
@@ -332,6 +331,7 @@ private:
   plan_ir::ProgramOp microstep;
   llvm::DenseMap<Operation *, std::unique_ptr<StepOrder>> orders; ///< by program
   const StepOrder *order = nullptr;                               ///< of microstep
+  unsigned loss = 0;                                              ///< its place in that
   SlotUses uses;
   SlotSharers sharers;
   const SlotsByName slots;                                ///< without copies that are put beside them
