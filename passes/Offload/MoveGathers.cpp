@@ -39,6 +39,11 @@ private:
     return cast<plan_ir::OperandAttr>(gather.getSlots()[1]).getSlot();
   }
 
+  static bool names(plan_ir::WaitOp wait, FlatSymbolRefAttr slot) {
+    return llvm::any_of(wait.getSlots().getAsRange<plan_ir::OperandAttr>(),
+                        [&](plan_ir::OperandAttr operand) { return operand.getSlot() == slot; });
+  }
+
   /// Whether a step from `first` on, before `end`, touches a slot.
   static bool usesBetween(Operation *first, Operation *end, FlatSymbolRefAttr slot) {
     for (Operation *op = first; op != end; op = op->getNextNode())
@@ -69,7 +74,7 @@ private:
       slot.removeSameAsAtOneRankAttr();
     // Waits for the gather name its operands.
     for (Operation *op = gather->getNextNode(); op; op = op->getNextNode())
-      if (auto wait = dyn_cast<plan_ir::WaitOp>(op))
+      if (auto wait = dyn_cast<plan_ir::WaitOp>(op); wait && names(wait, shard))
         replaceSlot(wait, shard.getAttr(), {});
   }
 

@@ -18,24 +18,6 @@ Operation *lastOperand(Operation *op) {
   return last;
 }
 
-/// As moveBefore(), which forgets the order of all ops of the block: numbering them anew for each of thousands of moves
-/// takes time that grows with the square of the depth. An op that is taken out and put in keeps what is known of the
-/// others.
-static void move(Operation *op, Block &block, Block::iterator position) {
-  op->remove();
-  block.getOperations().insert(position, op);
-}
-
-void moveBefore(Operation *op, Operation *position) {
-  if (op != position && op->getNextNode() != position)
-    move(op, *position->getBlock(), Block::iterator(position));
-}
-
-void moveAfter(Operation *op, Operation *position) {
-  if (op != position && op->getPrevNode() != position)
-    move(op, *position->getBlock(), std::next(Block::iterator(position)));
-}
-
 void hoist(Operation *op) {
   if (Operation *last = lastOperand(op))
     moveAfter(op, last);

@@ -1,6 +1,6 @@
 // Where ops of one block may move.
 #pragma once
-#include "mlir/IR/Operation.h"
+#include "compiler/Support/Moves.h"
 
 namespace ztc {
 
@@ -9,10 +9,6 @@ bool floats(mlir::Operation *op);
 
 /// The last op of the block that defines an operand of `op`; null where all are arguments.
 mlir::Operation *lastOperand(mlir::Operation *op);
-
-/// Moves `op` right before (after) an op of its block.
-void moveBefore(mlir::Operation *op, mlir::Operation *position);
-void moveAfter(mlir::Operation *op, mlir::Operation *position);
 
 /// Moves `op` right after its operands, where that is earlier.
 void hoist(mlir::Operation *op);
