@@ -40,8 +40,7 @@ StatusOr<StepTotals> totalPlan(const plan::Plan &plan, const PlanShape &shape) {
 FailureOr<const ProbedPlan *> StepProbe::plan(const RecomputeChoice &choice) {
   auto [found, isNew] = plans.try_emplace(choice.text());
   if (isNew) {
-    OwningOpRef<ModuleOp> copy(module.clone());
-    FailureOr<ProbedPlan> plan = pipeline(*copy, choice);
+    FailureOr<ProbedPlan> plan = pipeline(module, choice);
     if (failed(plan)) {
       plans.erase(found);
       return failure();

@@ -25,14 +25,14 @@ struct StepTotals : StepMeasure {
   uint64_t launches = 0; ///< of kernels and library calls
 };
 
-/// A plan without machine code, for measuring.
+/// A plan without machine code and without the bytes of constants, for measuring.
 struct ProbedPlan {
   plan::Plan plan;
   int64_t againFlops = 0; ///< of what is computed again in one micro-step
 };
 
 /// From a module as phase `shard` leaves it to a plan without machine code: recompute, fuse, schedule, assign. The
-/// driver fills it; what it is given is a copy that it may change.
+/// driver fills it; what it is given stays as it is.
 using StepPipeline = std::function<mlir::FailureOr<ProbedPlan>(mlir::ModuleOp, const RecomputeChoice &)>;
 
 /// The plan's measure on `shape.world` ranks with `shape.accumulate` micro-steps.

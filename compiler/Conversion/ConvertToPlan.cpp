@@ -6,6 +6,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "llvm/ADT/StringMap.h"
 
 #define DEBUG_TYPE "ztc-convert-to-plan"
 
@@ -73,36 +74,40 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       mesh.erase();
   }
 
-  static FlatSymbolRefAttr slotOf(ModuleOp module, StringRef bucket, StringRef kind) {
-    std::string name = (bucket + "." + kind).str();
-    return module.lookupSymbol<plan_ir::SlotOp>(name) ? FlatSymbolRefAttr::get(module.getContext(), name)
-                                                      : FlatSymbolRefAttr();
+  using Slots = llvm::StringMap<plan_ir::SlotOp>; ///< by name
+
+  static FlatSymbolRefAttr slotOf(const Slots &slots, StringRef bucket, StringRef kind) {
+    plan_ir::SlotOp slot = slots.lookup((bucket + "." + kind).str());
+    return slot ? FlatSymbolRefAttr::get(slot.getSymNameAttr()) : FlatSymbolRefAttr();
   }
 
   /// The optimizer's states of a bucket, in the order of its rule; none where the module has no update.
-  static ArrayAttr stateSlots(ModuleOp module, StringRef bucket) {
+  static ArrayAttr stateSlots(ModuleOp module, const Slots &slots, StringRef bucket) {
     SmallVector<Attribute> states;
     for (const graph::OptimizerState &state : graph::statesOf(module))
-      if (FlatSymbolRefAttr slot = slotOf(module, bucket, state.name))
+      if (FlatSymbolRefAttr slot = slotOf(slots, bucket, state.name))
         states.push_back(
             plan_ir::StateAttr::get(module.getContext(), StringAttr::get(module.getContext(), state.name), slot));
     return ArrayAttr::get(module.getContext(), states);
   }
 
   LogicalResult convertBuckets(ModuleOp module) {
+    Slots slots;
+    for (auto slot : module.getOps<plan_ir::SlotOp>())
+      slots[slot.getSymName()] = slot;
     for (auto bucket : llvm::make_early_inc_range(module.getOps<dist::BucketOp>())) {
       OpBuilder builder(bucket);
       StringRef name = bucket.getSymName();
-      FlatSymbolRefAttr parameterSlot = slotOf(module, name, "parameter");
+      FlatSymbolRefAttr parameterSlot = slotOf(slots, name, "parameter");
       if (!parameterSlot)
         return bucket.emitOpError("has no slot for its parameters; run ztc-assign-slots first");
-      auto slot = module.lookupSymbol<plan_ir::SlotOp>(parameterSlot.getAttr());
+      plan_ir::SlotOp slot = slots.lookup(parameterSlot.getValue());
       bool trainable = bucket.getTrainable();
       int64_t decayed = bucket.getDecayed();
       auto record = plan_ir::BucketOp::create(
           builder, bucket.getLoc(), bucket.getSymNameAttr(), bucket.getElementsAttr(), bucket.getDecayedAttr(),
-          bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"), slotOf(module, name, "master"),
-          stateSlots(module, name), bucket.getQuantumAttr());
+          bucket.getTrainableAttr(), parameterSlot, slotOf(slots, name, "gradient"), slotOf(slots, name, "master"),
+          stateSlots(module, slots, name), bucket.getQuantumAttr());
       for (Attribute entry : bucket.getParameters()) {
         dist::BucketParameter parameter = dist::readBucketParameter(entry);
         plan_ir::ParameterOp::create(

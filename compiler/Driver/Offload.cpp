@@ -148,13 +148,18 @@ LogicalResult Session::chooseOffload() {
     return all;
   };
   StepProbe nothingMoved = freshProbe(), foundProbe = freshProbe();
-  FailureOr<StepMeasure> none = measure(0, nothingMoved), all = measure(most, foundProbe);
-  if (failed(none) || failed(all))
+  FailureOr<StepMeasure> all = measure(most, foundProbe);
+  if (failed(all))
     return failure();
-  if (none->peakBytes <= budget) { // it fits as it is
-    opts.offload = {};
-    offloadProbe.emplace(std::move(nothingMoved));
-    return success();
+  if (!opts.needsOffload) {
+    FailureOr<StepMeasure> none = measure(0, nothingMoved);
+    if (failed(none))
+      return failure();
+    if (none->peakBytes <= budget) { // it fits as it is
+      opts.offload = {};
+      offloadProbe.emplace(std::move(nothingMoved));
+      return success();
+    }
   }
   // As little as fits with nothing computed again that no option asks for.
   size_t below = 0, above = most;
@@ -176,7 +181,7 @@ LogicalResult Session::chooseOffload() {
   }
   OffloadChoice found = *choiceOf(above);
   // Computing again may cost less than moving: nothing, or all of the first kinds.
-  for (size_t count = 0; isSearching() && count < above; ++count) {
+  for (size_t count = opts.needsOffload ? 1 : 0; isSearching() && count < above; ++count) {
     if (count > 0 && items[count].kind == items[count - 1].kind)
       continue;
     StepProbe fresh = freshProbe();
@@ -184,8 +189,18 @@ LogicalResult Session::chooseOffload() {
     const FailureOr<StepMeasure> plain = measure(count, again);
     if (failed(plain))
       return failure();
-    // Computing again takes time: where moving what remains is slower already, no choice is worth a search.
+    // Computing again takes time: where moving what remains is slower already, no choice is worth a search. Nor is one
+    // where what stays on the device all the time has no room.
     if (best && plain->seconds > *best)
+      continue;
+    bool isHopeless = false;
+    for (const PlanShape &shape : shapes) {
+      FailureOr<bool> hopeless = again.isHopeless(shape, budget);
+      if (failed(hopeless))
+        return failure();
+      isHopeless |= *hopeless;
+    }
+    if (isHopeless)
       continue;
     FailureOr<RecomputeDecision> decision = decide(again, shapes);
     if (failed(decision))

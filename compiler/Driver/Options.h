@@ -88,6 +88,7 @@ struct CompileOptions {
   UpdatePlace offloadUpdate = UpdatePlace::Auto; ///< of what lies in the host's memory
   OffloadChoice offload;                         ///< what lies there
   bool offloadChosen = false;                    ///< whether that was decided
+  bool needsOffload = false;                     ///< a search has found that nothing fits with all on the device
 };
 
 /// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.

@@ -76,11 +76,14 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
   }
   case Phase::Plan:
     populatePlanPipeline(pm);
-    if (opensSpaces(options))
-      populateOffloadPipeline(pm, options.offload);
-    populateRoundedGradientsPipeline(pm);
-    return;
+    return addPlanEdits(pm, options);
   }
+}
+
+void ztc::driver::addPlanEdits(OpPassManager &pm, const CompileOptions &options) {
+  if (opensSpaces(options))
+    populateOffloadPipeline(pm, options.offload);
+  populateRoundedGradientsPipeline(pm);
 }
 
 void ztc::driver::addPhaseVerifier(Phase phase, OpPassManager &pm) {

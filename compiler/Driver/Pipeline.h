@@ -15,6 +15,10 @@ struct WithinPhases {
 /// Adds the passes of `phase`, in order, to a module pass manager.
 void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &options, const WithinPhases &within = {});
 
+/// Adds the passes of phase `plan` that follow the conversion: they work on the plan, and they alone are told what lies
+/// below the device.
+void addPlanEdits(mlir::OpPassManager &pm, const CompileOptions &options);
+
 /// Adds the pass that checks the post-condition of `phase`.
 void addPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
 

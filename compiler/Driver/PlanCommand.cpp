@@ -30,7 +30,7 @@ namespace {
 constexpr uint64_t kUsualGlobalBatch = 64;
 /// Where nothing says how long a row may be.
 constexpr uint64_t kLongestRow = 1 << 20;
-/// At most so many processes search, each of about 200 MiB.
+/// At most so many processes search, each of 300 to 500 MiB.
 constexpr unsigned kMostProcesses = 16;
 
 class Search {
@@ -54,10 +54,15 @@ private:
     }
   };
 
+  /// On one rank all stages are alike.
+  bool isSearched(unsigned world, unsigned stage) const {
+    return world > 1 || stage == 0 || options.given.count("zero");
+  }
   std::vector<StagePart> partsOf(const PlanMethod &method) const;
   /// The same with what lies below the device, for the ranks where nothing fits without.
   std::vector<StagePart> partsBelow(const PlanMethod &method) const;
-  LogicalResult searchAll(const std::vector<StagePart> &parts);
+  LogicalResult searchAll(ArrayRef<StagePart> parts);
+  void add(const StagePart &part, const StageRows &rows);
   bool fitsEverywhere(const PlanMethod &method) {
     return llvm::all_of(options.gpus, [&](unsigned world) { return found[&method].hasRows(world); });
   }
@@ -95,9 +100,8 @@ std::vector<StagePart> Search::partsOf(const PlanMethod &method) const {
   std::vector<StagePart> parts;
   for (unsigned stage : options.stages) {
     StagePart part{&method, stage, {}};
-    // On one rank all stages are alike.
     llvm::copy_if(options.gpus, std::back_inserter(part.worlds),
-                  [&](unsigned world) { return world > 1 || stage == 0 || options.given.count("zero"); });
+                  [&](unsigned world) { return isSearched(world, stage); });
     if (!part.worlds.empty())
       parts.push_back(std::move(part));
   }
@@ -117,47 +121,69 @@ std::vector<StagePart> Search::partsBelow(const PlanMethod &method) const {
       return (world > 1 || stage == 0 || stage == 3 || options.given.count("zero")) &&
              (known == found.end() || !known->second.hasRows(world));
     });
+    // The search before has seen these ranks at this stage.
+    if (known != found.end())
+      llvm::copy_if(part.worlds, std::back_inserter(part.fullWorlds),
+                    [&](unsigned world) { return isSearched(world, stage); });
     if (!part.worlds.empty())
       parts.push_back(std::move(part));
   }
   return parts;
 }
 
-LogicalResult Search::searchAll(const std::vector<StagePart> &parts) {
+/// Parts of one method that follow one another, at most so many together.
+static std::vector<std::vector<StagePart>> groupsOf(ArrayRef<StagePart> parts, size_t most) {
+  std::vector<std::vector<StagePart>> groups;
+  for (const StagePart &part : parts) {
+    if (groups.empty() || groups.back().front().method != part.method || groups.back().size() >= most)
+      groups.emplace_back();
+    groups.back().push_back(part);
+  }
+  return groups;
+}
+
+LogicalResult Search::searchAll(ArrayRef<StagePart> parts) {
   const unsigned processes = std::clamp(std::thread::hardware_concurrency(), 1u, kMostProcesses);
+  // What comes before phase `shard` is done once for a group; but no processor is to have nothing to do.
+  const std::vector<std::vector<StagePart>> groups = groupsOf(parts, parts.size() >= 2 * processes ? 2 : 1);
   const auto begins = [&](size_t index) {
-    const StagePart &part = parts[index];
-    llvm::errs() << "ztc: " + wordOf(part.method->name) +
-                        llvm::join(llvm::map_range(part.method->changes(), [](auto &change) { return ", " + change; }),
-                                   "") +
-                        ", --zero=" + std::to_string(part.stage) +
-                        (part.below ? ", with memory below the device" : "") + "\n";
+    for (const StagePart &part : groups[index])
+      llvm::errs() << "ztc: " + wordOf(part.method->name) +
+                          llvm::join(
+                              llvm::map_range(part.method->changes(), [](auto &change) { return ", " + change; }), "") +
+                          ", --zero=" + std::to_string(part.stage) +
+                          (part.below ? ", with memory below the device" : "") + "\n";
   };
   const std::vector<WorkerResult> results =
-      runInProcesses(parts.size(), processes, begins, [&](size_t index, llvm::raw_ostream &out) {
-        StageRows rows;
-        if (failed(searchStage(scope, parts[index], rows)))
+      runInProcesses(groups.size(), processes, begins, [&](size_t index, llvm::raw_ostream &out) {
+        std::vector<StageRows> rows;
+        if (failed(searchStages(scope, groups[index], rows)))
           return failure();
         out << toJson(rows);
         return success();
       });
-  for (const auto &[part, result] : llvm::zip(parts, results)) {
-    StageRows rows;
-    if (!result.isDone || failed(fromJson(result.written, rows))) {
+  for (const auto &[group, result] : llvm::zip(groups, results)) {
+    std::vector<StageRows> rows;
+    if (!result.isDone || failed(fromJson(result.written, rows)) || rows.size() != group.size()) {
       // Of what did not begin there is nothing to say: one before or after it failed.
       if (!result.isDone && result.messages.empty() && &result != &results.back())
         continue;
       llvm::errs() << result.messages;
       return failure();
     }
-    Found &mine = found[part.method];
-    for (report::TrainingChoice &choice : rows.rows)
-      (part.below ? mine.below : mine.rows)[{choice.world, choice.stage}] = choice;
-    for (report::TrainingChoice &choice : rows.smallest)
-      if (!part.below)
-        mine.smallest[{choice.world, choice.stage}] = choice;
+    for (const auto &[part, foundRows] : llvm::zip(group, rows))
+      add(part, foundRows);
   }
   return success();
+}
+
+void Search::add(const StagePart &part, const StageRows &rows) {
+  Found &mine = found[part.method];
+  for (const report::TrainingChoice &choice : rows.rows)
+    (part.below ? mine.below : mine.rows)[{choice.world, choice.stage}] = choice;
+  for (const report::TrainingChoice &choice : rows.smallest)
+    if (!part.below)
+      mine.smallest[{choice.world, choice.stage}] = choice;
 }
 
 std::vector<StagePart> Search::partsOfMissing(const PlanMethod &method) const {

@@ -1,7 +1,5 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Analysis/KeptGathers.h"
-#include "compiler/Analysis/LossRows.h"
-#include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Driver/Adapter.h"
 #include "compiler/Driver/Commands.h"
@@ -384,47 +382,10 @@ void Session::verify(PassVerifier &verifier) {
   verifier.differentiateBy([this](ModuleOp copy) { return differentiateByDefault(copy); });
 }
 
-StepProbe Session::probe() {
-  if (!offloadProbe)
-    return freshProbe();
-  StepProbe known = std::move(*offloadProbe);
-  offloadProbe.reset();
-  return known;
-}
-
-StepProbe Session::freshProbe() {
-  return StepProbe(*moduleRef, [this](ModuleOp copy, const RecomputeChoice &choice) -> FailureOr<ProbedPlan> {
-    if (isSearching())
-      opts.recomputeChoice = choice;
-    // Without verifiers: the plan that is kept goes through all phases again.
-    PassManager first(context.get(), ModuleOp::getOperationName()), rest(context.get(), ModuleOp::getOperationName());
-    first.enableVerifier(false);
-    rest.enableVerifier(false);
-    if (failed(addPhaseWithHooks(Phase::Recompute, first)))
-      return failure();
-    for (Phase phase : {Phase::Fuse, Phase::Schedule, Phase::Assign})
-      if (failed(addPhaseWithHooks(phase, rest)))
-        return failure();
-    addPhase(Phase::Plan, rest, opts);
-    Remarks::Silence silence(remarks); // what is tried here is not what is done
-    if (failed(first.run(copy)))
-      return failure();
-    int64_t againFlops = recomputeFlops(copy);
-    if (failed(rest.run(copy)))
-      return failure();
-    FailureOr<plan::Plan> plan = planOf(copy, /*withKernels=*/false);
-    if (failed(plan))
-      return failure();
-    if (opts.lossRows)
-      setLossRows(*plan, opts.lossRows);
-    return ProbedPlan{std::move(*plan), againFlops};
-  });
-}
-
 LogicalResult Session::runPhase(const PhaseInfo &info) {
   TimingScope scope = mlirOptions->scope(info.name);
   PassManager pm(context.get(), ModuleOp::getOperationName());
-  pm.enableVerifier(true);
+  pm.enableVerifier(verifies);
   hooks.forgetPasses();
   if (!opts.plugins.empty() || !opts.patterns.empty())
     pm.addInstrumentation(notePasses(hooks, info.phase));
@@ -439,7 +400,8 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   }
   if (failed(addPhaseWithHooks(info.phase, pm)) || failed(mlirOptions->apply(pm, scope)))
     return failure();
-  addPhaseVerifier(info.phase, pm);
+  if (verifies)
+    addPhaseVerifier(info.phase, pm);
   if (opts.printPipeline) {
     llvm::outs() << info.name << ": ";
     pm.printAsTextualPipeline(llvm::outs());
@@ -517,6 +479,7 @@ LogicalResult Session::run(Phase last) {
       opts.recomputeChoice = decided->choice;
     }
     offloadProbe.reset();
+    probeSteps.reset();
     if (failed(runPhase(info)))
       return failure();
     done = info.phase;
@@ -525,7 +488,7 @@ LogicalResult Session::run(Phase last) {
 }
 
 Session::Snapshot Session::snapshot() {
-  return {moduleRef->clone(), done};
+  return {moduleRef->clone(), done, opts, sharedSteps()};
 }
 
 void Session::restore(const Snapshot &snapshot, CompileOptions options) {
@@ -533,6 +496,11 @@ void Session::restore(const Snapshot &snapshot, CompileOptions options) {
   moduleRef = snapshot.module.get().clone();
   keptForms = {};
   done = snapshot.done;
+  // What lies below the device is decided after these steps.
+  const CompileOptions &before = snapshot.options;
+  const bool isSameStep = options.recompute == before.recompute && options.prefetch == before.prefetch &&
+                          (options.memoryBudget != 0) == (before.memoryBudget != 0);
+  probeSteps = isSameStep ? snapshot.probeSteps : nullptr;
   opts = std::move(options);
 }
 

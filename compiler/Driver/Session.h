@@ -4,6 +4,7 @@
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/PassOptions.h"
 #include "compiler/Driver/Plugin.h"
+#include "compiler/Driver/ProbeSteps.h"
 #include "compiler/Driver/Remarks.h"
 #include "compiler/Target/PlanWriter.h"
 #include "frontends/onnx/Import.h"
@@ -45,6 +46,10 @@ public:
   /// to stderr.
   llvm::LogicalResult run(Phase last);
 
+  /// What this session compiles is measured and thrown away, and others have verified the like: phases run without
+  /// verifiers from here on.
+  void leaveOutVerifiers() { verifies = false; }
+
   /// From here on diagnostics are kept as texts, errors apart from the rest, instead of being printed.
   struct Messages {
     std::vector<std::string> errors, others;
@@ -73,6 +78,8 @@ public:
   struct Snapshot {
     mlir::OwningOpRef<mlir::ModuleOp> module;
     std::optional<Phase> done; ///< the last phase it has seen
+    CompileOptions options;    ///< with which it has come there
+    std::shared_ptr<ProbeSteps> probeSteps;
   };
   Snapshot snapshot();
   /// Goes back to `snapshot` (which stays usable); `options` may differ in what later phases read.
@@ -116,6 +123,10 @@ public:
 
 private:
   StepProbe freshProbe();
+  /// What freshProbe()'s pipeline does for a choice.
+  llvm::FailureOr<ProbedPlan> probe(ProbeSteps &steps, mlir::ModuleOp sharded, const RecomputeChoice &choice);
+  /// Of the module as it is now.
+  std::shared_ptr<ProbeSteps> sharedSteps();
   llvm::LogicalResult importInput();
   /// Who uses this session works on the compiler: messages name ops as they are in the IR.
   bool seesIr() const {
@@ -173,9 +184,11 @@ private:
   std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;
-  std::optional<StepProbe> offloadProbe; ///< of what was chosen to lie below the device, until somebody asks for it
+  std::shared_ptr<ProbeSteps> probeSteps; ///< of the module as it is now; null: nothing has been asked for
+  std::optional<StepProbe> offloadProbe;  ///< of what was chosen to lie below the device, until somebody asks for it
   std::optional<Phase> failed_;
   bool collecting = false, keepsForms = false;
+  bool verifies = true;
   bool valid = true;
 };
 

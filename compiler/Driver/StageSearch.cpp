@@ -22,29 +22,7 @@ public:
   StageSearch(const PlanScope &scope, const StagePart &part)
       : scope(scope), part(part), worlds(part.worlds.begin(), part.worlds.end()) {}
 
-  LogicalResult run() {
-    for (uint64_t batch : batches()) {
-      std::erase_if(worlds, [&](unsigned world) { return scope.globalBatch % (world * batch) != 0; });
-      std::vector<unsigned> now(worlds.begin(), worlds.end());
-      // A step of such a plan is one micro-step: the micro-batch is each rank's part of the global batch.
-      if (part.method->updatesInBackward)
-        std::erase_if(now, [&](unsigned world) { return world * batch != scope.globalBatch; });
-      if (!now.empty() && failed(measureBatch(batch, now)))
-        return failure();
-    }
-    return success();
-  }
-
-  StageRows found() const {
-    StageRows rows;
-    for (const auto &[world, choice] : best)
-      rows.rows.push_back(choice);
-    for (const auto &[world, choice] : smallest)
-      rows.smallest.push_back(choice);
-    return rows;
-  }
-
-private:
+  /// Micro-batches to try, in this order.
   std::set<uint64_t> batches() const {
     if (scope.options.batch)
       return {scope.options.batch};
@@ -57,19 +35,19 @@ private:
     return all;
   }
 
-  PlanShape shapeOn(const CompileOptions &used, unsigned world) const {
-    PlanShape shape = shapeOf(used, world, used.targets);
-    shape.accumulate = uint32_t(scope.globalBatch / (world * used.batch));
-    return shape;
+  /// On which ranks this micro-batch is to be measured.
+  std::vector<unsigned> worldsOf(uint64_t batch) {
+    std::erase_if(worlds, [&](unsigned world) { return scope.globalBatch % (world * batch) != 0; });
+    std::vector<unsigned> now(worlds.begin(), worlds.end());
+    // A step of such a plan is one micro-step: the micro-batch is each rank's part of the global batch.
+    if (part.method->updatesInBackward)
+      std::erase_if(now, [&](unsigned world) { return world * batch != scope.globalBatch; });
+    return now;
   }
 
-  /// With this micro-batch on these ranks; leaves in `worlds` those where a larger one may be worth trying.
-  LogicalResult measureBatch(uint64_t batch, ArrayRef<unsigned> now) {
-    CompileOptions used = scope.optionsOf(*part.method, batch);
-    used.zero = part.stage;
-    Session session(used);
-    if (!session.isValid() || failed(session.run(Phase::Shard)))
-      return failure();
+  /// On these ranks; `session` has its options and the module after phase `shard`. Leaves among the worlds those where
+  /// a larger micro-batch may be worth trying.
+  LogicalResult measureBatch(Session &session, uint64_t batch, ArrayRef<unsigned> now) {
     if (auto attribute = session.module()->getAttrOfType<IntegerAttr>("graph.seq"))
       sequence = uint64_t(attribute.getInt());
     if (!part.below) {
@@ -80,6 +58,7 @@ private:
       return success();
     }
     // What lies below is decided for one number of ranks.
+    CompileOptions used = optionsOf(batch);
     const Session::Snapshot sharded = session.snapshot();
     for (unsigned world : now) {
       used.gpus = {world};
@@ -88,6 +67,7 @@ private:
       used.hostMemory = scope.options.hostMemory || !scope.gpu ? scope.options.hostMemory : kAnyHostMemory;
       used.disk = scope.options.disk;
       used.diskMemory = scope.options.diskMemory;
+      used.needsOffload = batch == *batches().begin() && llvm::is_contained(part.fullWorlds, world);
       session.restore(sharded, used);
       if (failed(session.chooseOffload()))
         return failure();
@@ -96,6 +76,30 @@ private:
         return failure();
     }
     return success();
+  }
+
+  CompileOptions optionsOf(uint64_t batch) const {
+    CompileOptions used = scope.optionsOf(*part.method, batch);
+    used.zero = part.stage;
+    return used;
+  }
+
+  unsigned stage() const { return part.stage; }
+
+  StageRows found() const {
+    StageRows rows;
+    for (const auto &[world, choice] : best)
+      rows.rows.push_back(choice);
+    for (const auto &[world, choice] : smallest)
+      rows.smallest.push_back(choice);
+    return rows;
+  }
+
+private:
+  PlanShape shapeOn(const CompileOptions &used, unsigned world) const {
+    PlanShape shape = shapeOf(used, world, used.targets);
+    shape.accumulate = uint32_t(scope.globalBatch / (world * used.batch));
+    return shape;
   }
 
   LogicalResult measure(Session &session, StepProbe &probe, unsigned world) {
@@ -173,28 +177,68 @@ private:
 
 } // namespace
 
-LogicalResult searchStage(const PlanScope &scope, const StagePart &part, StageRows &found) {
-  StageSearch search(scope, part);
-  if (failed(search.run()))
-    return failure();
-  found = search.found();
+/// Of searches that differ in their stages, with this micro-batch.
+static LogicalResult searchBatch(MutableArrayRef<StageSearch> searches, uint64_t batch, bool isFirst) {
+  std::optional<Session> session;
+  std::optional<Session::Snapshot> unsharded;
+  for (StageSearch &search : searches) {
+    const std::vector<unsigned> worlds =
+        search.batches().count(batch) ? search.worldsOf(batch) : std::vector<unsigned>();
+    if (worlds.empty())
+      continue;
+    if (!session) {
+      session.emplace(search.optionsOf(batch));
+      if (!isFirst)
+        session->leaveOutVerifiers();
+      if (!session->isValid() || failed(session->run(Phase::Precision)))
+        return failure();
+      unsharded = session->snapshot();
+    } else {
+      CompileOptions options = unsharded->options;
+      options.zero = search.stage();
+      session->restore(*unsharded, std::move(options));
+    }
+    if (failed(session->run(Phase::Shard)) || failed(search.measureBatch(*session, batch, worlds)))
+      return failure();
+  }
   return success();
 }
 
-llvm::json::Value toJson(const StageRows &found) {
-  llvm::json::Array rows, smallest;
-  for (const TrainingChoice &choice : found.rows)
-    rows.push_back(report::toJson(choice));
-  for (const TrainingChoice &choice : found.smallest)
-    smallest.push_back(report::toJson(choice));
-  return llvm::json::Object{{"rows", std::move(rows)}, {"smallest", std::move(smallest)}};
+LogicalResult searchStages(const PlanScope &scope, ArrayRef<StagePart> parts, std::vector<StageRows> &found) {
+  std::vector<StageSearch> searches;
+  std::set<uint64_t> batches;
+  for (const StagePart &part : parts) {
+    searches.emplace_back(scope, part);
+    for (uint64_t batch : searches.back().batches())
+      batches.insert(batch);
+  }
+  for (uint64_t batch : batches) {
+    // Verifiers have seen the phases with the first micro-batch where nothing lies below the device, and see those of
+    // the plan that is compiled in the end.
+    const bool isFirst = batch == *batches.begin() && !parts.front().below && !parts.front().least;
+    if (failed(searchBatch(searches, batch, isFirst)))
+      return failure();
+  }
+  for (const StageSearch &search : searches)
+    found.push_back(search.found());
+  return success();
 }
 
-LogicalResult fromJson(StringRef text, StageRows &found) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
-  if (!value)
-    return llvm::consumeError(value.takeError()), failure();
-  const llvm::json::Object *object = value->getAsObject();
+llvm::json::Value toJson(ArrayRef<StageRows> found) {
+  llvm::json::Array all;
+  for (const StageRows &stage : found) {
+    llvm::json::Array rows, smallest;
+    for (const TrainingChoice &choice : stage.rows)
+      rows.push_back(report::toJson(choice));
+    for (const TrainingChoice &choice : stage.smallest)
+      smallest.push_back(report::toJson(choice));
+    all.push_back(llvm::json::Object{{"rows", std::move(rows)}, {"smallest", std::move(smallest)}});
+  }
+  return all;
+}
+
+static LogicalResult readRows(const llvm::json::Value &value, StageRows &found) {
+  const llvm::json::Object *object = value.getAsObject();
   if (!object)
     return failure();
   for (auto [name, list] : {std::pair("rows", &found.rows), std::pair("smallest", &found.smallest)}) {
@@ -209,6 +253,16 @@ LogicalResult fromJson(StringRef text, StageRows &found) {
     }
   }
   return success();
+}
+
+LogicalResult fromJson(StringRef text, std::vector<StageRows> &found) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value)
+    return llvm::consumeError(value.takeError()), failure();
+  const llvm::json::Array *array = value->getAsArray();
+  return success(array && llvm::all_of(*array, [&](const llvm::json::Value &each) {
+                   return succeeded(readRows(each, found.emplace_back()));
+                 }));
 }
 
 } // namespace ztc::driver

@@ -9,13 +9,14 @@ namespace ztc::driver {
 /// The host's memory where no option limits it, in bytes: more than any machine has.
 constexpr uint64_t kAnyHostMemory = uint64_t(1) << 60;
 
-/// What is searched together: compilations at one stage serve every number of ranks.
+/// What is searched at once: compilations at one stage serve every number of ranks.
 struct StagePart {
   const PlanMethod *method;
   unsigned stage;
   std::vector<unsigned> worlds;
-  bool below = false; ///< what need not lie on the device may lie in the host's memory and on a disk
-  bool least = false; ///< asks how little memory would do where nothing can fit, which takes long
+  bool below = false;                    ///< what need not lie on the device may lie in the host's memory and on a disk
+  std::vector<unsigned> fullWorlds = {}; ///< with `below`: where not even the smallest micro-batch fits on the device
+  bool least = false;                    ///< asks how little memory would do where nothing can fit, which takes long
 };
 
 /// What was found, at most one of each for each number of ranks.
@@ -25,13 +26,15 @@ struct StageRows {
   std::vector<report::TrainingChoice> smallest;
 };
 
-/// Tries micro-batches 1, 2, 4 ... as long as a larger one is worth its memory. Fails after a message where the model
+/// Tries micro-batches 1, 2, 4 ... as long as a larger one is worth its memory, for each of these parts, which differ
+/// in their stages and ranks alone: what comes before phase `shard` is done once. Fails after a message where the model
 /// does not compile.
-llvm::LogicalResult searchStage(const PlanScope &scope, const StagePart &part, StageRows &found);
+llvm::LogicalResult searchStages(const PlanScope &scope, llvm::ArrayRef<StagePart> parts,
+                                 std::vector<StageRows> &found);
 
 /// As one process tells it to another.
-llvm::json::Value toJson(const StageRows &rows);
+llvm::json::Value toJson(llvm::ArrayRef<StageRows> rows);
 /// Fails where `text` is not what toJson gives.
-llvm::LogicalResult fromJson(llvm::StringRef text, StageRows &rows);
+llvm::LogicalResult fromJson(llvm::StringRef text, std::vector<StageRows> &rows);
 
 } // namespace ztc::driver

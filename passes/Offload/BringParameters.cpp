@@ -50,7 +50,7 @@ class ParameterBringer {
 public:
   ParameterBringer(ModuleOp module, const OffloadChoice &choice)
       : module(module), choice(choice), updating(updatingProgram(module)), builder(module.getContext()),
-        writer(module, builder), uses(slotUses(module)), sharers(slotSharers(module)) {
+        writer(module, builder), uses(slotUses(module)), sharers(slotSharers(module)), slots(slotsByName(module)) {
     for (auto program : module.getOps<plan_ir::ProgramOp>())
       orders.try_emplace(program, std::make_unique<StepOrder>(program));
   }
@@ -62,7 +62,7 @@ public:
         if (bucket.getTrainable() != trainable)
           continue;
         const Space space = spaceOf(choice.parameters, index++);
-        auto slot = module.lookupSymbol<plan_ir::SlotOp>(bucket.getParameterSlot());
+        plan_ir::SlotOp slot = slots.lookup(bucket.getParameterSlotAttr().getAttr());
         if (space == Space::Device || !slot || slot.getSizeKind() != plan_ir::SizeKind::Full ||
             slot.getSpace() != Space::Device)
           continue;
@@ -146,7 +146,7 @@ private:
   bool isHosts(plan_ir::LaunchOp launch) {
     return choice.updatesOnHost &&
            llvm::any_of(launch.getSlots().getAsRange<plan_ir::OperandAttr>(), [&](plan_ir::OperandAttr operand) {
-             auto slot = module.lookupSymbol<plan_ir::SlotOp>(operand.getSlot().getAttr());
+             plan_ir::SlotOp slot = slots.lookup(operand.getSlot().getAttr());
              return slot && slot.getSpace() == Space::Host;
            });
   }
@@ -274,6 +274,7 @@ private:
   llvm::DenseMap<Operation *, std::unique_ptr<StepOrder>> orders; ///< of each program before moves are put into it
   SlotUses uses;
   SlotSharers sharers;
+  const SlotsByName slots; ///< without windows
   SmallVector<WholeParameters> chosen;
   llvm::StringMap<plan_ir::SlotOp> windows;
 };

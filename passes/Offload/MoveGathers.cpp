@@ -17,7 +17,7 @@ using plan_ir::Access;
 class GatherMover {
 public:
   GatherMover(ModuleOp module, OpBuilder &builder, MoveWriter &writer)
-      : module(module), builder(builder), writer(writer) {}
+      : builder(builder), writer(writer), slots(slotsByName(module)) {}
 
   void run(plan_ir::ProgramOp program) {
     Operation *before = nullptr; ///< where the gather before begins
@@ -27,7 +27,7 @@ public:
         continue;
       Operation *start = startOfCollective(gather);
       auto shard = cast<plan_ir::OperandAttr>(gather.getSlots()[0]);
-      auto slot = module.lookupSymbol<plan_ir::SlotOp>(shard.getSlot().getAttr());
+      auto slot = slots.lookup(shard.getSlot().getAttr());
       if (slot && slot.getSpace() != plan_ir::Space::Device)
         move(gather, start, before && !usesBetween(before, start, fullOf(gather)) ? before : start);
       before = start;
@@ -37,6 +37,11 @@ public:
 private:
   static FlatSymbolRefAttr fullOf(plan_ir::CollectiveOp gather) {
     return cast<plan_ir::OperandAttr>(gather.getSlots()[1]).getSlot();
+  }
+
+  static bool names(plan_ir::WaitOp wait, FlatSymbolRefAttr slot) {
+    return llvm::any_of(wait.getSlots().getAsRange<plan_ir::OperandAttr>(),
+                        [&](plan_ir::OperandAttr operand) { return operand.getSlot() == slot; });
   }
 
   /// Whether a step from `first` on, before `end`, touches a slot.
@@ -65,17 +70,17 @@ private:
     gather.setSlotsAttr(builder.getArrayAttr({MoveWriter::operand(context, Access::Read, full, /*ownShard=*/true),
                                               MoveWriter::operand(context, Access::Write, full)}));
     // At one rank it has had the shard's storage, which is not on the device.
-    if (auto slot = module.lookupSymbol<plan_ir::SlotOp>(full.getAttr()))
+    if (auto slot = slots.lookup(full.getAttr()))
       slot.removeSameAsAtOneRankAttr();
     // Waits for the gather name its operands.
     for (Operation *op = gather->getNextNode(); op; op = op->getNextNode())
-      if (auto wait = dyn_cast<plan_ir::WaitOp>(op))
+      if (auto wait = dyn_cast<plan_ir::WaitOp>(op); wait && names(wait, shard))
         replaceSlot(wait, shard.getAttr(), {});
   }
 
-  ModuleOp module;
   OpBuilder &builder;
   MoveWriter &writer;
+  SlotsByName slots;
 };
 
 struct MoveGathers : impl::MoveGathersBase<MoveGathers> {
@@ -83,8 +88,9 @@ struct MoveGathers : impl::MoveGathersBase<MoveGathers> {
     ModuleOp module = getOperation();
     OpBuilder builder(&getContext());
     MoveWriter writer(module, builder);
+    GatherMover mover(module, builder, writer);
     for (auto program : module.getOps<plan_ir::ProgramOp>())
-      GatherMover(module, builder, writer).run(program);
+      mover.run(program);
   }
 };
 } // namespace

@@ -2,6 +2,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Offload/Events.h"
 #include "passes/Offload/Passes.h"
+#include "passes/Offload/SlotUses.h"
 #include "llvm/ADT/DenseMap.h"
 
 #define DEBUG_TYPE "ztc-place-below"
@@ -24,7 +25,7 @@ struct Use {
 class Placer {
 public:
   Placer(ModuleOp module, const OffloadChoice &choice)
-      : module(module), choice(choice), updating(updatingProgram(module)) {
+      : module(module), choice(choice), updating(updatingProgram(module)), slots(slotsByName(module)) {
     for (auto program : module.getOps<plan_ir::ProgramOp>())
       for (Operation &op : program.getBody().front())
         if (auto step = dyn_cast<plan_ir::StepOpInterface>(op))
@@ -57,7 +58,7 @@ private:
   /// Parameters that a rank keeps whole are not gathered: ztc-bring-parameters places them, and brings them where they
   /// are needed.
   bool isWhole(plan_ir::BucketOp bucket) {
-    auto slot = module.lookupSymbol<plan_ir::SlotOp>(bucket.getParameterSlot());
+    plan_ir::SlotOp slot = slots.lookup(bucket.getParameterSlotAttr().getAttr());
     return slot && slot.getSizeKind() == plan_ir::SizeKind::Full;
   }
 
@@ -67,7 +68,7 @@ private:
       if (space == Space::Device)
         return;
       for (FlatSymbolRefAttr name : group)
-        placeSlot(module.lookupSymbol<plan_ir::SlotOp>(name.getAttr()), space);
+        placeSlot(slots.lookup(name.getAttr()), space);
     }
   }
 
@@ -109,6 +110,7 @@ private:
   ModuleOp module;
   const OffloadChoice choice;
   plan_ir::ProgramOp updating;
+  const SlotsByName slots;
   llvm::DenseMap<StringAttr, SmallVector<Use>> uses;
   llvm::DenseMap<StringAttr, Operation *> lastLaunch;
 };

@@ -24,6 +24,13 @@ SlotSharers slotSharers(ModuleOp module) {
   return sharers;
 }
 
+SlotsByName slotsByName(ModuleOp module) {
+  SlotsByName slots;
+  for (auto slot : module.getOps<plan_ir::SlotOp>())
+    slots[slot.getSymNameAttr()] = slot;
+  return slots;
+}
+
 void replaceSlot(plan_ir::StepOpInterface step, StringAttr from, FlatSymbolRefAttr to) {
   SmallVector<Attribute> slots;
   for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())

@@ -14,6 +14,10 @@ SlotUses slotUses(mlir::ModuleOp module);
 using SlotSharers = llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<plan_ir::SlotOp>>;
 SlotSharers slotSharers(mlir::ModuleOp module);
 
+/// The slots that a module has now, by name.
+using SlotsByName = llvm::DenseMap<mlir::StringAttr, plan_ir::SlotOp>;
+SlotsByName slotsByName(mlir::ModuleOp module);
+
 /// Names slot `to` where a step names `from`; null: it names neither.
 void replaceSlot(plan_ir::StepOpInterface step, mlir::StringAttr from, mlir::FlatSymbolRefAttr to);
 

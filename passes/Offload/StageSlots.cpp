@@ -52,7 +52,7 @@ class SlotStager {
 public:
   SlotStager(ModuleOp module, const OffloadChoice &choice)
       : module(module), choice(choice), builder(module.getContext()), writer(module, builder), uses(slotUses(module)),
-        sharers(slotSharers(module)) {
+        sharers(slotSharers(module)), slots(slotsByName(module)) {
     for (auto program : module.getOps<plan_ir::ProgramOp>())
       if (program.getSymName() == "microstep")
         microstep = program;
@@ -62,6 +62,7 @@ public:
     if (!microstep)
       return;
     order = &orderOf(microstep);
+    loss = placeOfLoss();
     chooseGradients();
     chooseActivations();
     for (StagedSlot &staged : chosen)
@@ -106,12 +107,12 @@ private:
       if (!bucket.getTrainable() || !name)
         continue;
       const Space space = spaceOf(choice.gradients, index++);
-      auto slot = module.lookupSymbol<plan_ir::SlotOp>(name.getAttr());
+      plan_ir::SlotOp slot = slots.lookup(name.getAttr());
       if (space == Space::Device || !slot)
         continue;
       auto sum = slot;
       if (FlatSymbolRefAttr shared = slot.getSameAsIfAccumulatingAttr())
-        sum = module.lookupSymbol<plan_ir::SlotOp>(shared.getAttr());
+        sum = slots.lookup(shared.getAttr());
       SmallVector<StagedSlot> both(sum != slot ? 2 : 1);
       both[0].slot = sum;
       both[0].accumulates = true;
@@ -177,7 +178,6 @@ private:
         slot.getGpuElements() || slot.getSizeKind() != plan_ir::SizeKind::Constant)
       return false;
     const auto &steps = uses[slot.getSymNameAttr()];
-    const unsigned loss = placeOfLoss();
     return !steps.empty() && steps.front()->getParentOp() == microstep && order->contains(steps.front()) &&
            order->contains(steps.back()) && order->placeOf(steps.front()) < loss && order->placeOf(steps.back()) > loss;
   }
@@ -203,7 +203,6 @@ private:
         return stays(sharer.getSymName() + " is in the same place");
     if (staged.slot.getSameAsAtOneRankAttr())
       return stays("it is in another slot's place");
-    const unsigned loss = placeOfLoss();
     Operation *last = nullptr;
     for (Operation *op : uses[staged.slot.getSymNameAttr()]) {
       if (isTransfer(op)) // it goes where the slot is
@@ -296,7 +295,7 @@ private:
     const int64_t layer = cast<plan_ir::StepOpInterface>(region.steps.front()).getStepLayer();
     if (index > 0 || staged.accumulates) {
       // It begins one block ahead, but for what has just left.
-      unsigned least = isMicrostep && !staged.accumulates ? placeOfLoss() + 1 : 0;
+      unsigned least = isMicrostep && !staged.accumulates ? loss + 1 : 0;
       if (index > 0 && staged.regions[index - 1].steps.front()->getParentOp() == program)
         least = std::max(least, steps.placeUntil(staged.regions[index - 1].steps.back()) + 1);
       Operation *early = begin;
@@ -332,8 +331,10 @@ private:
   plan_ir::ProgramOp microstep;
   llvm::DenseMap<Operation *, std::unique_ptr<StepOrder>> orders; ///< by program
   const StepOrder *order = nullptr;                               ///< of microstep
+  unsigned loss = 0;                                              ///< its place in that
   SlotUses uses;
   SlotSharers sharers;
+  const SlotsByName slots;                                ///< without copies that are put beside them
   llvm::DenseMap<Operation *, plan_ir::BucketOp> buckets; ///< by its gradient's slot
   SmallVector<StagedSlot> chosen;
 };

@@ -308,12 +308,23 @@ struct RoundInProducts : impl::RoundInProductsBase<RoundInProducts> {
   static void eraseUnused(ModuleOp module, ArrayRef<plan_ir::SlotOp> slots) {
     if (slots.empty())
       return;
-    const std::optional<SymbolTable::UseRange> uses = SymbolTable::getSymbolUses(&module.getBodyRegion());
-    if (!uses)
-      return;
     llvm::DenseSet<StringAttr> used;
-    for (const SymbolTable::SymbolUse &use : *uses)
-      used.insert(use.getSymbolRef().getRootReference());
+    const auto use = [&](FlatSymbolRefAttr slot) {
+      if (slot)
+        used.insert(slot.getAttr());
+    };
+    for (Operation &op : *module.getBody()) {
+      if (auto slot = dyn_cast<plan_ir::SlotOp>(op)) {
+        use(slot.getSameAsAtOneRankAttr());
+        use(slot.getSameAsIfAccumulatingAttr());
+      } else if (auto program = dyn_cast<plan_ir::ProgramOp>(op)) {
+        for (auto step : program.getBody().front().getOps<plan_ir::StepOpInterface>())
+          for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>())
+            use(operand.getSlot());
+      } else {
+        op.getAttrDictionary().walk([&](SymbolRefAttr symbol) { used.insert(symbol.getRootReference()); });
+      }
+    }
     for (plan_ir::SlotOp slot : slots)
       if (!used.contains(slot.getSymNameAttr()))
         slot.erase();

@@ -57,15 +57,15 @@ void moveBeforeReader(Operation *op, Operation *position) {
     position = previous;
   }
   if (position->getPrevNode() != op)
-    op->moveBefore(position);
+    moveBefore(op, position);
 }
 
 /// The op that reads the own shard of an argument does so through an alias, or its codes: what makes these moves along.
 void moveStartBefore(Operation *start, Operation *position) {
-  start->moveBefore(position);
+  moveBefore(start, position);
   if (Operation *source = start->getOperand(0).getDefiningOp();
       source && (aliasOf(source) || isa<dist::ShardCodesOp>(source)))
-    source->moveBefore(start);
+    moveBefore(source, start);
 }
 
 /// Whether `gather` gathers what a function takes, as it is or as codes.
@@ -189,7 +189,7 @@ private:
       Operation *next = index + 1 < reductions.size() ? reductions[index + 1].start : block.getTerminator();
       for (Operation *op : followers(reduction.done))
         if (hasOperandsBefore(op, next)) // a sum over buckets waits for the last of them
-          op->moveBefore(next);
+          moveBefore(op, next);
     }
   }
 

@@ -37,7 +37,7 @@ public:
     // What has been gathered is read in the next step.
     for (auto done : SmallVector<dist::AllGatherDoneOp>(block.getOps<dist::AllGatherDoneOp>()))
       if (Operation *reader = firstUser(done); reader && reader->hasTrait<OpTrait::IsTerminator>())
-        done->moveBefore(reader);
+        moveBefore(done, reader);
     SmallVector<Operation *> floating;
     for (Operation &op : block)
       if (floats(&op))
@@ -95,7 +95,7 @@ private:
       for (Operation *reader : gather.getShard().getUsers())
         if (reader != op && lastReduction.contains(reader) && !isa<dist::AllGatherStartOp>(reader))
           position = moveBehind(reader, position);
-    op->moveAfter(position);
+    moveAfter(op, position);
     return op;
   }
 
@@ -109,7 +109,7 @@ private:
     Operation *position = later(start, lastReader(dist::bucketOf(reduction.getType())));
     // One reduction is on its way: where parameters are read that long, the update alone waits.
     if (!nextStart || position->isBeforeInBlock(nextStart)) {
-      reduction->moveAfter(position);
+      moveAfter(reduction, position);
       position = reduction;
     }
     for (Operation *op : update)

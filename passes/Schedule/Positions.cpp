@@ -19,16 +19,15 @@ Operation *lastOperand(Operation *op) {
 }
 
 void hoist(Operation *op) {
-  Operation *last = lastOperand(op);
-  if (last)
-    op->moveAfter(last);
-  else if (op != &op->getBlock()->front())
-    op->moveBefore(&op->getBlock()->front());
+  if (Operation *last = lastOperand(op))
+    moveAfter(op, last);
+  else
+    moveBefore(op, &op->getBlock()->front());
 }
 
 void sink(Operation *op) {
   if (Operation *first = firstUser(op))
-    op->moveBefore(first);
+    moveBefore(op, first);
 }
 
 Operation *firstUser(Operation *op) {

@@ -1,6 +1,6 @@
 // Where ops of one block may move.
 #pragma once
-#include "mlir/IR/Operation.h"
+#include "compiler/Support/Moves.h"
 
 namespace ztc {
 

@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/Moves.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Sharding/GatherRuns.h"
@@ -27,9 +28,9 @@ void moveToOperands(Operation *op) {
     if (Operation *definition = operand.getDefiningOp(); definition && (!last || last->isBeforeInBlock(definition)))
       last = definition;
   if (last)
-    op->moveAfter(last);
+    moveAfter(op, last);
   else
-    op->moveBefore(&op->getBlock()->front());
+    moveBefore(op, &op->getBlock()->front());
 }
 
 /// A pack, and the sums that its parts are, stand where they are complete.
@@ -46,7 +47,7 @@ void hoistPack(dist::PackOp pack) {
       moveToOperands(slot);
     llvm::for_each(llvm::reverse(sums), moveToOperands);
     if (movesSlot)
-      slot->moveBefore(sums.back());
+      moveBefore(slot, sums.back());
   }
   moveToOperands(pack);
 }

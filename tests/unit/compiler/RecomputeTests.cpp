@@ -5,6 +5,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Recompute/Candidates.h"
 #include "passes/Recompute/Passes.h"
+#include "runtime/Format/PlanFile.h"
 #include <filesystem>
 #include <gtest/gtest.h>
 
@@ -325,6 +326,36 @@ TEST_F(RecomputeOfExports, Llama8BInBf16FitsWhereItsArithmeticSays) {
   RecomputeDecision decision = model.decide(40 * GiB);
   EXPECT_TRUE(decision.fits) << decision.chosen.peakBytes;
   EXPECT_FALSE(decision.choice.isEmpty());
+}
+
+/// Probes do once what their plans share, whatever lies below the device: the plans are those of the phases.
+TEST(Probes, HaveThePlansOfThePhases) {
+  for (unsigned zero : {0u, 3u})
+    for (const char *level : {"none", "layer"}) {
+      driver::CompileOptions options = Model::optionsOf(golden("grouped"), 2, 16, zero, StoragePrecision::Bf16);
+      options.memoryBudget = 0;
+      options.recompute = level;
+      options.hostMemory = uint64_t(1) << 30;
+      options.offloadChosen = true;
+      driver::Session session(options);
+      ASSERT_TRUE(succeeded(session.run(Phase::Shard)));
+      const driver::Session::Snapshot sharded = session.snapshot();
+      for (const char *below : {"none", "states=2+0/masters=1+0/parameters=0+0/gradients=0+0/activations=0+0",
+                                "states=9+0/masters=9+0/parameters=9+0/gradients=9+0/activations=1+0", "none"}) {
+        options.offload = *OffloadChoice::parse(below);
+        session.restore(sharded, options);
+        StepProbe probe = session.probe();
+        FailureOr<const ProbedPlan *> probed = probe.plan(RecomputeChoice());
+        driver::Session phases(options);
+        ASSERT_TRUE(succeeded(probed) && succeeded(phases.run(Phase::Assign)));
+        FailureOr<plan::Plan> expected = phases.takePlan(/*withKernels=*/false);
+        ASSERT_TRUE(succeeded(expected));
+        expected->clear_constants();
+        StatusOr<std::string> bytes = serializePlan((*probed)->plan), expectedBytes = serializePlan(*expected);
+        ASSERT_TRUE(bytes.isOk() && expectedBytes.isOk());
+        EXPECT_TRUE(*bytes == *expectedBytes) << zero << " " << level << " " << below;
+      }
+    }
 }
 
 } // namespace ztc::test::recompute
