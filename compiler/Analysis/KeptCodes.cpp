@@ -74,12 +74,13 @@ WeightCodes weightCodes(const plan::Plan &plan) {
   return weights;
 }
 
-/// A step that makes codes in both orders of the same types as `call`, whose kernels do it for any matrix; null where
-/// the plan has none.
+/// A step that makes codes in both orders of the same types as `call`, whose kernels do it for any matrix whose scale
+/// is its own; null where the plan has none, as with delayed scaling, whose other steps know their scales.
 const plan::Step *stepOfBothOrders(const plan::Program &program, const plan::QuantizeFp8 &call) {
   for (const plan::Step &step : program.steps())
-    if (step.has_quantize_fp8() && step.quantize_fp8().by_rows() && step.quantize_fp8().by_columns() &&
-        step.quantize_fp8().from() == call.from() && step.quantize_fp8().to() == call.to())
+    if (step.has_quantize_fp8() && !step.quantize_fp8().known_scale() && step.quantize_fp8().by_rows() &&
+        step.quantize_fp8().by_columns() && step.quantize_fp8().from() == call.from() &&
+        step.quantize_fp8().to() == call.to())
       return &step;
   return nullptr;
 }

@@ -137,6 +137,11 @@ public:
   /// asked for. Of bytes (i8), which are codes, the transposed matrix.
   KernelDescription addGpuFp8Maxima(mlir::Type from);
   KernelDescription addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, mlir::Type from);
+  /// The same with a scale that is known, and the maxima of its blocks; the largest of these; transposed codes, and the
+  /// largest of the maxima that another kernel found.
+  KernelDescription addGpuEncodeFp8(bool isE4m3, bool byRows, bool byColumns, mlir::Type from);
+  KernelDescription addGpuFp8Largest();
+  KernelDescription addGpuNoteCodes(mlir::Type maxima);
   KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary,
                                            const LogitForm &form = {});
   KernelDescription addGpuLossSum();

@@ -16,6 +16,12 @@ namespace {
 constexpr int64_t kQuantizeFp8Threads = 256, kQuantizeFp8Lanes = 8;
 constexpr auto kTile = int64_t(kFp8Tile);
 
+/// Which codes are made of a matrix.
+struct Orders {
+  Fp8Format format;
+  bool byRows, byColumns;
+};
+
 class Fp8Kernel {
 public:
   Fp8Kernel(BlockKernel &k, Type element)
@@ -51,41 +57,25 @@ public:
 
   /// A thread takes kTile rows of one column: neighbours read neighbours, and write a vector each of the transposed
   /// matrix.
-  void emitCodes(Fp8Format format, bool byRows, bool byColumns) {
-    Value rows = k.scalar(0), columns = k.scalar(1), parts = k.scalar(2);
-    Value scale = scaleOf(format, parts);
-    Value unit = b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread());
-    k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
-      Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
-      Value row = b.mul(band, b.i64(kTile));
-      SmallVector<Value> words(kTile / 4), numbers, places{b.add(b.mul(row, columns), column)};
-      for (int64_t r = 1; r < kTile; ++r)
-        places.push_back(b.add(places.back(), columns));
-      for (Value place : places)
-        numbers.push_back(b.load(b.address(k.buffer(0), element, place), element, 1));
-      for (int64_t r = 0; r < kTile; r += 2) {
-        Value pair = encode(b.mul(numbers[r], scale), b.mul(numbers[r + 1], scale), format);
-        if (byRows) {
-          store(pair, 3, places[r]);
-          Value upper = arith::ShRUIOp::create(b, pair, b.integer(b.getI16Type(), 8));
-          store(upper, 3, places[r + 1]);
-        }
-        Value wide = arith::ExtUIOp::create(b, i32, pair);
-        words[r / 4] = r % 4 ? arith::OrIOp::create(b, words[r / 4], shiftLeft(wide, 16)).getResult() : wide;
-      }
-      if (!byColumns)
-        return;
-      Value whole = LLVM::PoisonOp::create(b, VectorType::get({kTile / 4}, i32));
-      for (auto [index, word] : llvm::enumerate(words))
-        whole = LLVM::InsertElementOp::create(b, whole, word, b.integer(i32, index));
-      b.store(whole, b.address(k.buffer(byRows ? 4 : 3), b.getI8Type(), b.add(b.mul(column, rows), row)), kVectorBytes);
-    });
+  void emitCodes(Orders orders) {
+    Value scale = scaleOf(orders.format, k.scalar(2)), unit = firstUnit();
+    k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()),
+             [&] { encodeTile(unit, scale, orders, /*findsLargest=*/false); });
+  }
+
+  /// The same with a scale that is known; the largest magnitude of what a block takes becomes its part of the maxima.
+  void emitCodesOfKnownScale(Orders orders) {
+    Value scale = b.load(b.address(k.buffer(1), f32, b.i64(0)), f32, 1), unit = firstUnit();
+    Value largest = k.choose(
+        b.compare(arith::CmpIPredicate::slt, unit, k.extent()),
+        [&] { return encodeTile(unit, scale, orders, /*findsLargest=*/true); }, [&] { return b.integer(i32, 0); });
+    largest = overBlock(largest);
+    k.ifThen(isFirst(k.thread()), [&] { b.store(largest, b.address(k.buffer(2), i32, k.block())); });
   }
 
   /// As emitCodes, of codes.
   void emitTransposed() {
-    Value rows = k.scalar(0), columns = k.scalar(1);
-    Value unit = b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread());
+    Value rows = k.scalar(0), columns = k.scalar(1), unit = firstUnit();
     k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
       Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
       Value row = b.mul(band, b.i64(kTile)), place = b.add(b.mul(row, columns), column);
@@ -107,7 +97,80 @@ public:
     });
   }
 
+  /// The same, and the first block finds the largest of numbers.
+  void emitTransposedWithLargest() {
+    emitTransposed();
+    noteLargest(2, k.scalar(2), k.scalar(3), isFirst(k.block()));
+  }
+
+  /// One block: the largest of numbers.
+  void emitLargest() { noteLargest(0, k.scalar(0), k.scalar(1), Value()); }
+
 private:
+  Value firstUnit() { return b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread()); }
+
+  /// The largest of `count` elements of a buffer that are not negative goes to the next buffer, an f32, joined to what
+  /// stands there where `adds` is not 0. `when` (i1), if there is one, is equal in all threads of the block: other
+  /// blocks do nothing.
+  void noteLargest(unsigned from, Value count, Value adds, Value when) {
+    Value turns = arith::DivUIOp::create(b, b.add(count, b.i64(kQuantizeFp8Threads - 1)), b.i64(kQuantizeFp8Threads));
+    if (when)
+      turns = b.select(when, turns, b.i64(0));
+    auto found = k.forRange(b.i64(0), turns, 1, {b.integer(i32, 0)}, [&](Value turn, BlockKernel::Values &largest) {
+      Value index = b.add(b.mul(turn, b.i64(kQuantizeFp8Threads)), k.thread());
+      Value seen = k.choose(
+          b.compare(arith::CmpIPredicate::slt, index, count),
+          [&] {
+            return b.bitcast(b.convertReal(b.load(b.address(k.buffer(from), element, index), element, 1), f32), i32);
+          },
+          [&] { return b.integer(i32, 0); });
+      largest[0] = b.maximum(largest[0], seen);
+    });
+    Value largest = overBlock(found[0]), isWriter = isFirst(k.thread());
+    if (when)
+      isWriter = arith::AndIOp::create(b, isWriter, when);
+    k.ifThen(isWriter, [&] {
+      Value place = b.address(k.buffer(from + 1), i32, b.i64(0));
+      Value before = k.choose(isFirst(adds), [&] { return b.integer(i32, 0); }, [&] { return b.load(place, i32, 1); });
+      b.store(b.maximum(largest, before), place);
+    });
+  }
+
+  /// Makes the codes of a tile; where asked for, gives the bits of its largest magnitude.
+  Value encodeTile(Value unit, Value scale, Orders orders, bool findsLargest) {
+    const auto [format, byRows, byColumns] = orders;
+    Value rows = k.scalar(0), columns = k.scalar(1);
+    Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
+    Value row = b.mul(band, b.i64(kTile));
+    SmallVector<Value> words(kTile / 4), numbers, places{b.add(b.mul(row, columns), column)};
+    for (int64_t r = 1; r < kTile; ++r)
+      places.push_back(b.add(places.back(), columns));
+    for (Value place : places)
+      numbers.push_back(b.load(b.address(k.buffer(0), element, place), element, 1));
+    for (int64_t r = 0; r < kTile; r += 2) {
+      Value pair = encode(b.mul(numbers[r], scale), b.mul(numbers[r + 1], scale), format);
+      if (byRows) {
+        store(pair, 3, places[r]);
+        Value upper = arith::ShRUIOp::create(b, pair, b.integer(b.getI16Type(), 8));
+        store(upper, 3, places[r + 1]);
+      }
+      Value wide = arith::ExtUIOp::create(b, i32, pair);
+      words[r / 4] = r % 4 ? arith::OrIOp::create(b, words[r / 4], shiftLeft(wide, 16)).getResult() : wide;
+    }
+    if (byColumns) {
+      Value whole = LLVM::PoisonOp::create(b, VectorType::get({kTile / 4}, i32));
+      for (auto [index, word] : llvm::enumerate(words))
+        whole = LLVM::InsertElementOp::create(b, whole, word, b.integer(i32, index));
+      b.store(whole, b.address(k.buffer(byRows ? 4 : 3), b.getI8Type(), b.add(b.mul(column, rows), row)), kVectorBytes);
+    }
+    Value largest;
+    for (Value number : findsLargest ? numbers : SmallVector<Value>()) {
+      Value magnitude = arith::AndIOp::create(b, b.bitcast(number, i32), b.integer(i32, 0x7fffffff));
+      largest = largest ? b.maximum(largest, magnitude) : magnitude;
+    }
+    return largest;
+  }
+
   static constexpr int64_t kWarps = kQuantizeFp8Threads / kWarp;
 
   Value lane(Value vector, int64_t index) { return LLVM::ExtractElementOp::create(b, vector, b.integer(i32, index)); }
@@ -174,18 +237,43 @@ KernelDescription KernelModule::addGpuFp8Maxima(Type from) {
                        /*unitsPerBlock=*/1, [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitMaxima(); });
 }
 
+/// What a kernel's name says of codes, after "gpu_quantize_" or the like.
+static std::string nameOf(Orders orders, Type from) {
+  const StringRef order = !orders.byRows ? "columns" : orders.byColumns ? "both" : "rows";
+  return (Twine(orders.format == Fp8Format::E4m3 ? "e4m3_" : "e5m2_") + order + typeSuffix(from)).str();
+}
+
 KernelDescription KernelModule::addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, Type from) {
   if (from.isInteger(8))
     return deviceService(*state_, "gpu_transpose_codes", {false, true}, 2, kQuantizeFp8Threads, kQuantizeFp8Threads,
                          [&](BlockKernel &k) { Fp8Kernel(k, from).emitTransposed(); });
-  const StringRef order = !byRows ? "columns" : byColumns ? "both" : "rows";
-  const std::string name = (Twine("gpu_quantize_") + (isE4m3 ? "e4m3_" : "e5m2_") + order + typeSuffix(from)).str();
+  const Orders orders{isE4m3 ? Fp8Format::E4m3 : Fp8Format::E5m2, byRows, byColumns};
   SmallVector<bool> written{false, true, false, true};
   if (byRows && byColumns)
     written.push_back(true);
-  return deviceService(*state_, name, written, 3, kQuantizeFp8Threads, kQuantizeFp8Threads, [&](BlockKernel &k) {
-    Fp8Kernel(k, k.b.element(from)).emitCodes(isE4m3 ? Fp8Format::E4m3 : Fp8Format::E5m2, byRows, byColumns);
-  });
+  return deviceService(*state_, "gpu_quantize_" + nameOf(orders, from), written, 3, kQuantizeFp8Threads,
+                       kQuantizeFp8Threads, [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitCodes(orders); });
+}
+
+KernelDescription KernelModule::addGpuEncodeFp8(bool isE4m3, bool byRows, bool byColumns, Type from) {
+  const Orders orders{isE4m3 ? Fp8Format::E4m3 : Fp8Format::E5m2, byRows, byColumns};
+  SmallVector<bool> written{false, false, true, true};
+  if (byRows && byColumns)
+    written.push_back(true);
+  return deviceService(*state_, "gpu_encode_" + nameOf(orders, from), written, 2, kQuantizeFp8Threads,
+                       kQuantizeFp8Threads,
+                       [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitCodesOfKnownScale(orders); });
+}
+
+KernelDescription KernelModule::addGpuFp8Largest() {
+  return deviceService(*state_, "gpu_fp8_largest", {false, true}, 2, kQuantizeFp8Threads, /*unitsPerBlock=*/1,
+                       [&](BlockKernel &k) { Fp8Kernel(k, k.b.getF32Type()).emitLargest(); });
+}
+
+KernelDescription KernelModule::addGpuNoteCodes(Type maxima) {
+  return deviceService(*state_, ("gpu_note_codes" + typeSuffix(maxima)).str(), {false, true, false, true}, 4,
+                       kQuantizeFp8Threads, kQuantizeFp8Threads,
+                       [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(maxima)).emitTransposedWithLargest(); });
 }
 
 } // namespace ztc

@@ -3,7 +3,11 @@
 #include "compiler/Codegen/MathExpand.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "runtime/Core/Fp8.h"
+#include <bit>
 
 using namespace mlir;
 
@@ -222,6 +226,53 @@ Value stochasticRound(KernelBuilder &b, Operation *op, Operands x) {
   return upperHalf(b, chosen);
 }
 
+/// toFp8 of runtime/Core/Fp8.h, in plain arithmetic.
+Value fp8Code(KernelBuilder &b, Value number, Fp8Format format) {
+  const bool isE4m3 = format == Fp8Format::E4m3;
+  const int64_t dropped = isE4m3 ? 20 : 21;
+  const uint32_t rebias = (isE4m3 ? 127u - 7u : 127u - 15u) << 23;
+  const float anchor = isE4m3 ? 0x1p14f : 0x1p7f, smallestNormal = isE4m3 ? 0x1p-6f : 0x1p-14f;
+  Value bits = b.bitcast(number, b.getI32Type());
+  auto constant = [&](uint32_t value) { return bits32(b, bits, value); };
+  auto bitsOf = [&](float value) { return constant(std::bit_cast<uint32_t>(value)); };
+  Value magnitude = arith::AndIOp::create(b, bits, constant(0x7fffffff));
+  Value limited = arith::MinUIOp::create(b, magnitude, bitsOf(largestFp8(format)));
+  Value odd = arith::AndIOp::create(b, shiftRight(b, limited, dropped), constant(1));
+  Value half = constant((1u << (dropped - 1)) - 1 - rebias);
+  Value rounded = shiftRight(b, b.add(b.add(limited, half), odd), dropped);
+  Value sum = b.add(b.bitcast(limited, b.getF32Type()), b.real(number.getType(), anchor));
+  Value small = b.sub(b.bitcast(sum, b.getI32Type()), bitsOf(anchor));
+  Value code = b.select(b.compare(arith::CmpIPredicate::ult, limited, bitsOf(smallestNormal)), small, rounded);
+  code = b.select(b.compare(arith::CmpIPredicate::ugt, magnitude, constant(0x7f800000)), constant(0x7f), code);
+  code = arith::OrIOp::create(b, code, arith::AndIOp::create(b, shiftRight(b, bits, 24), constant(0x80)));
+  return arith::TruncIOp::create(b, KernelBuilder::shaped(number.getType(), b.getI8Type()), code);
+}
+
+/// The same by a GPU's instruction for two numbers.
+Value fp8CodesOnGpu(KernelBuilder &b, Value numbers, Type format) {
+  const int64_t lanes = lanesOf(numbers.getType());
+  auto pair = [&](Value first, Value second) -> Value {
+    return NVVM::ConvertF32x2ToF8x2Op::create(b, b.getI16Type(), second, first, NVVM::FPRoundingMode::RN,
+                                              NVVM::SaturationMode::SATFINITE, /*relu=*/false, format);
+  };
+  if (lanes == 1)
+    return arith::TruncIOp::create(b, b.getI8Type(), pair(numbers, numbers));
+  auto lane = [&](int64_t index) -> Value { return vector::ExtractOp::create(b, numbers, index); };
+  SmallVector<Value> pairs;
+  for (int64_t i = 0; i < lanes; i += 2)
+    pairs.push_back(pair(lane(i), lane(i + 1)));
+  Value words = vector::FromElementsOp::create(b, VectorType::get({lanes / 2}, b.getI16Type()), pairs);
+  return vector::BitCastOp::create(b, VectorType::get({lanes}, b.getI8Type()), words);
+}
+
+Value fp8Codes(KernelBuilder &b, Operation *op, Operands x) {
+  const Type format = getElementTypeOrSelf(op->getResult(0).getType());
+  Value product = b.mul(x[0], x[1]);
+  if (b.forGpu && (lanesOf(product.getType()) == 1 || lanesOf(product.getType()) % 2 == 0))
+    return fp8CodesOnGpu(b, product, format);
+  return fp8Code(b, product, isa<Float8E4M3FNType>(format) ? Fp8Format::E4m3 : Fp8Format::E5m2);
+}
+
 Emission emissionOf(StringRef name) {
   struct Entry {
     StringRef name;
@@ -261,6 +312,7 @@ Emission emissionOf(StringRef name) {
       {"graph.split_master", [](KernelBuilder &b, Operation *, Operands x) { return splitParameter(b, x[0]); }},
       {"graph.stochastic_round", stochasticRound},
       {"graph.random_bits", randomBits},
+      {"graph.fp8_codes", fp8Codes},
   };
   for (const Entry &entry : table)
     if (entry.name == name)

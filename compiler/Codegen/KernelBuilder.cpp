@@ -200,6 +200,8 @@ Type KernelBuilder::element(Type type) {
     return getBF16Type();
   if (type.isF16())
     return getF16Type();
+  if (isa<Float8E4M3FNType, Float8E5M2Type>(type))
+    return getI8Type(); // codes: nothing in a kernel reads their numbers
   return {};
 }
 

@@ -6,11 +6,12 @@ using namespace mlir;
 
 namespace ztc::codegen {
 
-/// Elements that fill the widest load: by the narrowest float of the group.
+/// Elements that fill the widest load: by the narrowest float of the group. Codes of 8 bits are written alone, half as
+/// many bytes at a time: what they are made of is all in registers then.
 static int64_t vectorElements(Operation *group) {
   int64_t bytes = 4;
   auto look = [&](Type type) {
-    if (isa<FloatType>(getElementTypeOrSelf(type)))
+    if (auto real = dyn_cast<FloatType>(getElementTypeOrSelf(type)); real && real.getWidth() > 8)
       bytes = std::min(bytes, storedBytes(getElementTypeOrSelf(type)));
   };
   llvm::for_each(bodyOf(group).getArgumentTypes(), look);

@@ -11,6 +11,12 @@ static constexpr int64_t kSubBlocks = 4, kSubBlockRows = kRowBlock / kSubBlocks;
 /// Partial results are folded in this many strands: strand g takes the partials g, g + 16, ...; then neighbours join.
 static constexpr int64_t kStrands = 16;
 
+/// Whether an operand is the scale of fp8 codes, with its inverse: one number of a call, and no row of a register each.
+static bool isScale(Value operand) {
+  auto type = cast<RankedTensorType>(operand.getType());
+  return type.getRank() == 1 && type.getDimSize(0) == 2;
+}
+
 int64_t DeviceForm::rowBlockTeams(int64_t team) {
   e_.setTeam(team);
   int64_t columns = 0, sums = 0;
@@ -18,8 +24,8 @@ int64_t DeviceForm::rowBlockTeams(int64_t team) {
     columns = std::max(columns, e_.chunkCount(group.columns) * e_.width(group.columns));
     sums += group.partials.size();
   }
-  int64_t operands = llvm::count_if(kernel_.description.buffers, [](const KernelBuffer &buffer) {
-    return buffer.kind == KernelBuffer::Kind::Operand;
+  int64_t operands = llvm::count_if(kernel_.description.buffers, [this](const KernelBuffer &buffer) {
+    return buffer.kind == KernelBuffer::Kind::Operand && !isScale(bodyOf(group_).getArgument(buffer.index));
   });
   constexpr int64_t file = 65536, other = 28; // registers of a multiprocessor; of a thread besides
   int64_t threads = std::min(file / (other + columns * (operands + sums + 1)), kMaxBlockThreads);

@@ -59,9 +59,16 @@ std::string unusable(const CompileOptions &o) {
     if (target != "host" && !llvm::is_contained(kHostTargets, target) && !isDeviceTarget(target))
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4), " +
              deviceTargetNames();
-  if (o.precision != StoragePrecision::Fp8)
-    return o.given.count("fp8-gradients") ? "--fp8-gradients: is of --precision=fp8, this is " + wordOf(o.precision)
-                                          : "";
+  if (o.precision != StoragePrecision::Fp8) {
+    for (const char *option : {"fp8-gradients", "fp8-scaling"})
+      if (o.given.count(option))
+        return std::string("--") + option + ": is of --precision=fp8, this is " + wordOf(o.precision);
+    return "";
+  }
+  if (o.fp8Scaling == Fp8Scaling::Delayed && o.updateTime == UpdateTime::InBackward)
+    return "--fp8-scaling=delayed beside --update=in-backward: the first step's scales are found by computing it "
+           "without an "
+           "update, which that makes part of it; compile with --fp8-scaling=dynamic";
   for (const std::string &target : o.targets)
     if (const DeviceTarget *device = findDeviceTarget(target); device && !(device->products & kFp8Products))
       return "--target=" + target + ": has no products in fp8 (" + device->devices.str() +

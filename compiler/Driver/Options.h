@@ -39,6 +39,7 @@ struct CompileOptions {
       keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
   std::vector<std::string> keptBf16;                    ///< the same of precision fp8: layers whose products stay bf16
   CotangentFormat fp8Gradients = CotangentFormat::E5m2; ///< of precision fp8
+  Fp8Scaling fp8Scaling = Fp8Scaling::Dynamic;          ///< of precision fp8
   std::string recompute = "auto";                       ///< none, auto, or a name of passes/Recompute/Policies.h
   RecomputeChoice recomputeChoice;                      ///< with auto: what the search chose
   uint64_t memoryBudget = 0;                            ///< per rank

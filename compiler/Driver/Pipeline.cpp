@@ -43,7 +43,7 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
   }
   case Phase::Precision:
     return populatePrecisionPipeline(pm, {options.precision, options.optimizerState, options.keptFp32, options.masters,
-                                          options.fp8Gradients, options.keptBf16});
+                                          options.fp8Gradients, options.keptBf16, options.fp8Scaling});
   case Phase::Shard:
     if (options.quantize != FrozenFormat::Plain)
       pm.addPass(createQuantizeWeights());

@@ -47,6 +47,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"precision-policy", join(o.keptFp32)},
       {"bf16-policy", join(o.keptBf16)},
       {"fp8-gradients", o.precision == StoragePrecision::Fp8 ? wordOf(o.fp8Gradients) : ""},
+      {"fp8-scaling", o.fp8Scaling == Fp8Scaling::Dynamic ? "" : wordOf(o.fp8Scaling)},
       {"recompute", o.recompute},
       {"loss-rows", o.lossRows ? std::to_string(o.lossRows) : ""},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},

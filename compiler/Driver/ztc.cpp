@@ -81,6 +81,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
             "storage and compute types; fp8: as bf16, but products of the blocks read 8 bits with a scale a tensor");
   addChoice(app, "--fp8-gradients", o.fp8Gradients,
             "of fp8: the format of cotangents, e5m2 (the default: more range) or e4m3 (more digits)");
+  addChoice(app, "--fp8-scaling", o.fp8Scaling,
+            "of fp8: scales of activations and cotangents by their own absolute maxima, dynamic (the default), or by "
+            "those of the step before, delayed (faster: kernels write codes at once)");
   app.add_flag("--tf32", o.tf32,
                "of fp32: products on GPUs round their factors to TF32 (10 bits after the leading one)");
   app.add_option("--precision-policy", o.precisionPolicy,

@@ -26,29 +26,87 @@ static LogicalResult runDequantize(graph::DequantizeOp op, Operands operands, Re
   return success();
 }
 
-/// Without rounding codes are x times its scale: the product of two is what it would be without any.
-static void runQuantizeFp8(graph::QuantizeFp8Op op, Operands operands, Results results, Interpreter &interpreter) {
-  const Tensor &x = *operands[0];
-  const bool rounds = interpreter.getOptions().precision == Precision::F32;
-  const Fp8Format format = isa<Float8E4M3FNType>(results[1].elementType) ? Fp8Format::E4m3 : Fp8Format::E5m2;
+static Fp8Format formatOf(const Tensor &codes) {
+  return isa<Float8E4M3FNType>(codes.elementType) ? Fp8Format::E4m3 : Fp8Format::E5m2;
+}
+
+static double largestMagnitude(const Tensor &x) {
   double largest = 0;
-  for (double value : (op.getAmax() ? operands[1] : operands[0])->reals)
+  for (double value : x.reals)
     largest = std::isnan(value) || std::isnan(largest) ? std::numeric_limits<double>::quiet_NaN()
                                                        : std::max(largest, std::abs(value));
+  return largest;
+}
+
+/// What a number becomes. Without rounding codes are numbers times their scale: the product of two is what it would be
+/// without any.
+static double codeOf(double value, double scale, Fp8Format format, bool rounds) {
+  return rounds ? fromFp8(toFp8(float(value) * float(scale), format), format) : value * scale;
+}
+
+/// The codes of `x` in the orders that are asked for.
+static void writeCodes(const Tensor &x, double scale, bool rounds, Tensor *byRows, Tensor *byColumns) {
+  const Fp8Format format = formatOf(byRows ? *byRows : *byColumns);
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column) {
+      const double code = codeOf(x.reals[row * columns + column], scale, format, rounds);
+      if (byRows)
+        byRows->reals[row * columns + column] = code;
+      if (byColumns)
+        byColumns->reals[column * rows + row] = code;
+    }
+}
+
+static void runQuantizeFp8(graph::QuantizeFp8Op op, Operands operands, Results results, Interpreter &interpreter) {
+  const bool rounds = interpreter.getOptions().precision == Precision::F32;
+  const Fp8Format format = formatOf(results[1]);
+  const double largest = largestMagnitude(op.getAmax() ? *operands[1] : *operands[0]);
   const Fp8Scale rounded = fp8Scale(float(largest), format);
   const double exact = largestFp8(format) / std::max(largest, double(kSmallestFp8Range));
   results[0].reals =
       rounds ? std::vector<double>{rounded.scale, rounded.inverse} : std::vector<double>{exact, 1 / exact};
-  const int64_t rows = x.shape[0], columns = x.shape[1];
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column) {
-      const double value = x.reals[row * columns + column];
-      const double code = rounds ? fromFp8(toFp8(float(value) * rounded.scale, format), format) : value * exact;
-      if (op.getByRows())
-        results[1].reals[row * columns + column] = code;
-      if (op.getByColumns())
-        results.back().reals[column * rows + row] = code;
+  writeCodes(*operands[0], rounds ? rounded.scale : exact, rounds, op.getByRows() ? &results[1] : nullptr,
+             op.getByColumns() ? &results.back() : nullptr);
+}
+
+static void runFp8Scales(graph::Fp8ScalesOp, Operands operands, Results results, Interpreter &interpreter) {
+  const bool rounds = interpreter.getOptions().precision == Precision::F32;
+  for (auto [index, largest] : llvm::enumerate(operands[1]->reals)) {
+    const double amax = operands[0]->reals[index * kFp8ScaleRecord],
+                 bounded = std::max(amax, double(kSmallestFp8Range));
+    double scale = amax > 0 ? largest / bounded : 1, inverse = 1 / scale;
+    if (rounds) {
+      scale = amax > 0 ? float(largest) / float(bounded) : 1.0f;
+      inverse = 1.0f / float(scale);
     }
+    for (uint64_t place = 0; place < kFp8ScaleRecord; ++place)
+      results[0].reals[index * kFp8ScaleRecord + place] = place % 2 ? inverse : scale;
+  }
+}
+
+static void runEncodeFp8(graph::EncodeFp8Op op, Operands operands, Results results, Interpreter &interpreter) {
+  results[0].reals[0] = largestMagnitude(*operands[0]);
+  writeCodes(*operands[0], operands[1]->reals[0], interpreter.getOptions().precision == Precision::F32,
+             op.getByRows() ? &results[1] : nullptr, op.getByColumns() ? &results.back() : nullptr);
+}
+
+static void runFp8Codes(graph::Fp8CodesOp, Operands operands, Results results, Interpreter &interpreter) {
+  const bool rounds = interpreter.getOptions().precision == Precision::F32;
+  for (auto [x, scale, code] : llvm::zip_equal(operands[0]->reals, operands[1]->reals, results[0].reals))
+    code = codeOf(x, scale, formatOf(results[0]), rounds);
+}
+
+static void transpose(const Tensor &codes, Tensor &to) {
+  const int64_t rows = codes.shape[0], columns = codes.shape[1];
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      to.reals[column * rows + row] = codes.reals[row * columns + column];
+}
+
+static void runNoteCodes(graph::NoteCodesOp, Operands operands, Results results) {
+  results[0].reals[0] = largestMagnitude(*operands[1]);
+  transpose(*operands[0], results[1]);
 }
 
 static void runRowAmax(graph::RowAmaxOp, Operands operands, Results results) {
@@ -65,11 +123,7 @@ static void runRowAmax(graph::RowAmaxOp, Operands operands, Results results) {
 }
 
 static void runTransposeCodes(graph::TransposeCodesOp, Operands operands, Results results) {
-  const Tensor &codes = *operands[0];
-  const int64_t rows = codes.shape[0], columns = codes.shape[1];
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column)
-      results[0].reals[column * rows + row] = codes.reals[row * columns + column];
+  transpose(*operands[0], results[0]);
 }
 
 /// The factor of both scales is a product of f32, as devices compute it.
@@ -91,6 +145,10 @@ static void runScaledMatmul(graph::ScaledMatmulOp, Operands operands, Results re
 
 void addQuantizeRules(RuleTable &table) {
   table.add<graph::QuantizeFp8Op>(runQuantizeFp8);
+  table.add<graph::Fp8ScalesOp>(runFp8Scales);
+  table.add<graph::EncodeFp8Op>(runEncodeFp8);
+  table.add<graph::Fp8CodesOp>(runFp8Codes);
+  table.add<graph::NoteCodesOp>(runNoteCodes);
   table.add<graph::RowAmaxOp>(runRowAmax);
   table.add<graph::TransposeCodesOp>(runTransposeCodes);
   table.add<graph::ScaledMatmulOp>(runScaledMatmul);

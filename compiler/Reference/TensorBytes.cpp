@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Tensors/Elements.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Core/Fp8.h"
 #include "runtime/Format/BlockState.h"
 #include <cmath>
 #include <cstring>
@@ -70,8 +71,21 @@ static std::vector<char> blockBytes(const Tensor &tensor) {
   return bytes;
 }
 
+/// The fp8 codes of numbers that have some.
+static std::vector<uint8_t> codes(const Tensor &tensor) {
+  const Fp8Format format = isa<Float8E4M3FNType>(tensor.elementType) ? Fp8Format::E4m3 : Fp8Format::E5m2;
+  std::vector<uint8_t> codes;
+  for (double value : tensor.reals)
+    codes.push_back(toFp8(static_cast<float>(value), format));
+  return codes;
+}
+
 std::vector<char> toBytes(const Tensor &tensor) {
   std::vector<char> bytes;
+  if (isa<Float8E4M3FNType, Float8E5M2Type>(tensor.elementType)) {
+    append<uint8_t>(bytes, codes(tensor));
+    return bytes;
+  }
   if (isa<graph::Block8Type>(tensor.elementType))
     return blockBytes(tensor);
   if (isNarrow(tensor.elementType))

@@ -37,6 +37,11 @@ constexpr bool storesBf16(StoragePrecision precision) {
 enum class CotangentFormat { E5m2, E4m3 };
 template <> inline constexpr std::array<std::string_view, 2> kWords<CotangentFormat>{"e5m2", "e4m3"};
 
+/// Where the scales of activations and cotangents in precision fp8 come from: from the matrix itself, or from the step
+/// before.
+enum class Fp8Scaling { Dynamic, Delayed };
+template <> inline constexpr std::array<std::string_view, 2> kWords<Fp8Scaling>{"dynamic", "delayed"};
+
 /// What the optimizer's states are stored in. Int8: codes with a scale for each 256 elements.
 enum class StateFormat { Fp32, Bf16, Int8 };
 template <> inline constexpr std::array<std::string_view, 3> kWords<StateFormat>{"fp32", "bf16", "int8"};

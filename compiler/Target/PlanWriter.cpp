@@ -295,6 +295,7 @@ LogicalResult PlanWriter::writeBindings(plan_ir::BindingsOp bindings) {
       {"first_token", &plan::Bindings::set_first_token},
       {"document_starts", &plan::Bindings::set_document_starts},
       {"loss_weights", &plan::Bindings::set_loss_weights},
+      {"fp8_amax", &plan::Bindings::set_fp8_amax},
   };
   for (NamedAttribute entry : bindings.getSlots()) {
     auto field = fields.find(entry.getName().getValue());

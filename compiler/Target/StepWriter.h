@@ -45,7 +45,10 @@ public:
   template <typename Set> llvm::LogicalResult put(plan_ir::WeightFormatAttr value, Set set) {
     return set(static_cast<plan::WeightFormat>(value.getValue())), llvm::success();
   }
+  /// Sets nothing if `value` is null.
   template <typename Set> llvm::LogicalResult put(mlir::TypeAttr value, Set set) {
+    if (!value)
+      return llvm::success();
     llvm::FailureOr<plan::DataType> type = dataType(op_, value.getValue());
     return failed(type) ? llvm::failure() : (set(*type), llvm::success());
   }

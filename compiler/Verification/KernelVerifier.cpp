@@ -20,8 +20,6 @@ using Bytes = std::vector<char>;
 
 /// Largest group that is interpreted, in elements of operands and results.
 constexpr int64_t kMostElements = int64_t(1) << 24;
-/// Results in f32 and in 16 bits: the order of a sum, a rounding to the type.
-constexpr double kWide = 1e-5, kNarrow = 0x1p-6;
 
 /// One group with operands, and what it must give.
 struct Case {
@@ -202,7 +200,7 @@ void Runs::compare(const std::string &who, const Case &test, Memory &memory) {
     double largest = 1;
     for (double x : want.reals)
       largest = std::max(largest, std::isfinite(x) ? std::abs(x) : 0.0);
-    const double tolerance = (isStoredNarrow(want.elementType) ? kNarrow : kWide) * largest;
+    const double tolerance = toleranceOf(want.elementType) * largest;
     for (int64_t i = 0; i < want.count(); ++i) {
       const double is = want.isReal() ? got.reals[i] : double(got.integers[i]),
                    expected = want.isReal() ? want.reals[i] : double(want.integers[i]);

@@ -1,5 +1,5 @@
 #include "compiler/Verification/UnitCase.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Format/BlockState.h"
@@ -9,6 +9,11 @@
 using namespace mlir;
 
 namespace ztc::verification {
+
+double toleranceOf(Type type) {
+  constexpr double kNarrow = 0x1p-6, kCode = 0x1p-3;
+  return graph::isFp8(type) ? kCode + kNarrow : isStoredNarrow(type) ? kNarrow : kUnitWide;
+}
 
 using codegen::ColumnGroup;
 using codegen::PlannedKernel;

@@ -10,9 +10,11 @@
 
 namespace ztc::verification {
 
-/// Results in f32 and in 16 bits may be off by so much of the largest, as for small plans: the order of a sum, a
-/// rounding to the type.
-inline constexpr double kUnitWide = 1e-5, kUnitNarrow = 0x1p-6;
+/// Results in f32 may be off by so much of the largest: the order of a sum.
+inline constexpr double kUnitWide = 1e-5;
+/// The same of any type: also a rounding to it. Of codes that is half a step of e5m2, the coarser format, and what the
+/// numbers are off that they are made of.
+double toleranceOf(mlir::Type type);
 
 /// What one kernel leaves in one place: a result of the group, or sums in the workspace.
 struct Writes {

@@ -1,6 +1,6 @@
 // Kernels of a plan at its real sizes: a few units of each.
 #include "compiler/Codegen/KernelForms.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Reference/Interpreter.h"
 #include "compiler/Verification/ElementInterpreter.h"
@@ -255,6 +255,9 @@ void UnitRuns::verify(UnitCase &test) {
     addWays(test, /*add=*/true, ways);
   if (ways.empty())
     return;
+  if (llvm::any_of(codegen::resultsOf(test.region).getTypes(), [](Type type) { return graph::isFp8(type); }))
+    return gap(test.schedule.getKernel().getValue(),
+               "it writes fp8 codes, which are looked at in the small form alone");
   listWrites(test);
   auto runs = [&](bool magnitudes, bool condition) {
     for (Writes &writes : test.writes)
@@ -423,7 +426,7 @@ bool UnitRuns::compare(const UnitCase &test, const Way &way, const std::string &
       largest = std::max(largest, std::abs(expected + kept));
   }
   const bool isReal = !isa<IntegerType>(writes.type);
-  const double tolerance = isReal ? (isStoredNarrow(writes.type) ? kUnitNarrow : kUnitWide) * largest : 0;
+  const double tolerance = isReal ? toleranceOf(writes.type) * largest : 0;
   const Tensor found = memory.elements(writes.type, positions);
   for (size_t i = 0; i < positions.size(); ++i) {
     const Writes::Spot &spot = writes.spots[i];

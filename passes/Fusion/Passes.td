@@ -131,6 +131,25 @@ def FuseAmax : Pass<"ztc-fuse-amax", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def FuseCodes : Pass<"ztc-fuse-codes", "mlir::ModuleOp"> {
+  let summary = "The kernel that computes what is encoded writes the fp8 codes.";
+  let description = [{
+    Afterwards the codes of a `graph.encode_fp8` whose matrix is the result of a group, in both orders, are written by the group (`graph.fp8_codes`), which
+    also gives the absolute maxima of its rows as `ztc-fuse-amax` has it; `graph.note_codes` transposes them and takes the largest. Where nobody else reads the
+    matrix, it is not written. The codes are those of the rounded numbers: no bit changes. Matrices of libraries, and heads of several tensors
+    that a group writes side by side, stay as they are.
+
+        %y = graph.fusion "swiglu"(%g, %u) : (tensor<32x16xbf16>, tensor<32x16xbf16>) -> tensor<32x16xbf16> {...}
+        %m, %q, %t = graph.encode_fp8 %y scale %s {by_columns, by_rows} : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E4M3FN>, tensor<16x32xf8E4M3FN>
+
+    becomes
+
+        %q, %a = graph.fusion "swiglu"(%g, %u, %s) : (...) -> (tensor<32x16xf8E4M3FN>, tensor<32x1xbf16>) {..., graph.fp8_codes, ...}
+        %m, %t = graph.note_codes %q amax %a : tensor<32x16xf8E4M3FN>, tensor<32x1xbf16> -> tensor<1xf32>, tensor<16x32xf8E4M3FN>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def SplitGroups : Pass<"ztc-split-groups", "mlir::ModuleOp"> {
   let summary = "Every op of a group becomes a group of its own: fusion turned off, to hold its bits against fusion turned on.";
   let description = [{

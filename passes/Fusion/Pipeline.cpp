@@ -8,4 +8,5 @@ void ztc::populateFusePipeline(mlir::OpPassManager &pm, const FuseOptions &optio
   pm.addPass(createGroupMacroOps());
   pm.addPass(createGroupPrimitiveOps());
   pm.addPass(createFuseAmax());
+  pm.addPass(createFuseCodes());
 }

@@ -2,7 +2,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Cache.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
 #include "mlir/IR/Remarks.h"
@@ -90,10 +90,22 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     slots.bind(name, place);
     return place;
   }
+  if (const StringRef state = graph::argumentKind(function, index); graph::isFp8State(state))
+    return fp8Place(state, type);
   if (role == graph::Role::Cache)
     return slots.shared(cacheSlot(graph::argString(function, index, graph::kName), type));
   return function.emitOpError("argument ") << index << " has the role '" << name << "', for which there is no slot",
          failure();
+}
+
+SlotPlace FunctionPlacer::fp8Place(StringRef name, RankedTensorType type) {
+  const bool isKnown = name == graph::kFp8Amax;
+  SlotPlace place = slots.shared(boundSlot(name, type,
+                                           isKnown ? "absolute maxima of the step before, for the scales of fp8 codes"
+                                                   : "absolute maxima of this step's micro-steps"));
+  if (isKnown)
+    slots.bind(name, place);
+  return place;
 }
 
 LogicalResult FunctionPlacer::placeArguments() {
@@ -116,6 +128,8 @@ FailureOr<SlotPlace> FunctionPlacer::resultPlace(unsigned index) {
     return buckets.place(function, bucket, graph::resultKind(function, index), type);
   if (kind == graph::ResultKind::Cache)
     return slots.shared(cacheSlot(function.getResultAttrOfType<StringAttr>(index, graph::kName).getValue(), type));
+  if (const StringRef state = graph::resultKind(function, index); graph::isFp8State(state))
+    return fp8Place(state, type);
   std::string name = graph::stringifyResultKind(*kind).str();
   if (kind == graph::ResultKind::Loss && graph::isEntry(function, graph::Entry::Eval))
     name = "eval_loss";
@@ -135,6 +149,11 @@ LogicalResult FunctionPlacer::placeResults() {
     if (graph::resultOf(function, operand.getOperandNumber()) == graph::ResultKind::Loss &&
         graph::isEntry(function, graph::Entry::Microstep))
       modes[resolveAlias(operand.get()).source] = Accumulate::AddUnlessFirst;
+    // Of absolute maxima the largest of all micro-steps stays.
+    auto maxima = operand.get().getDefiningOp<dist::PackOp>();
+    if (maxima && graph::resultKind(function, operand.getOperandNumber()) == graph::kFp8Maxima)
+      for (Value part : maxima.getParts())
+        modes[part] = Accumulate::AddUnlessFirst;
   }
   return success();
 }

@@ -18,6 +18,8 @@ public:
 private:
   llvm::LogicalResult placeArguments();
   llvm::FailureOr<SlotPlace> argumentPlace(unsigned index);
+  /// Of what delayed scaling keeps from step to step, by its role.
+  SlotPlace fp8Place(llvm::StringRef name, mlir::RankedTensorType type);
   llvm::LogicalResult placeResults();
   llvm::FailureOr<SlotPlace> resultPlace(unsigned index);
   /// Makes the value of `use` lie at `place`: its producer writes there, or a copy does.

@@ -137,6 +137,8 @@ struct ChooseFp8Products : impl::ChooseFp8ProductsBase<ChooseFp8Products> {
     }
     if (failed(kept->expectAllUsed(module.getLoc())))
       return signalPassFailure();
+    if (scaling == Fp8Scaling::Delayed)
+      module->setAttr(graph::kDelayedScaling, UnitAttr::get(&getContext()));
   }
 };
 } // namespace

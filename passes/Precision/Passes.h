@@ -1,5 +1,6 @@
 // Phase `precision`: which type every value is stored in.
 #pragma once
+#include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Support/Formats.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -20,6 +21,7 @@ struct PrecisionOptions {
   MasterFormat masters = MasterFormat::Fp32;            ///< of bf16 parameters
   CotangentFormat fp8Gradients = CotangentFormat::E5m2; ///< of fp8
   std::vector<std::string> keepBf16 = {};               ///< of fp8: layers whose products stay bf16
+  Fp8Scaling fp8Scaling = Fp8Scaling::Dynamic;          ///< of fp8
 };
 
 /// Adds the passes of phase `precision`, without its verifier.

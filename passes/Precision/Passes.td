@@ -40,7 +40,7 @@ def ChooseFp8Products : Pass<"ztc-choose-fp8-products", "mlir::ModuleOp"> {
   let description = [{
     Afterwards a product of `@microstep` that is a linear layer of a transformer block, or a gradient of one, has the attribute `graph.fp8`, the format of
     cotangents, where its sizes are multiples of 16. Phase `shard` merges such products with their neighbours, then `ztc-quantize-products` quantises
-    what they read: a merged matrix has one scale.
+    what they read: a merged matrix has one scale. With `scaling` delayed the module has `graph.delayed_scaling`.
 
     Attention, the head, embeddings, routers, experts, adapters, norms and layers that `keep` or the policy for fp32 excepts stay as they are, and so do
     evaluation and generation, whose results then do not depend on which rows are computed together.
@@ -52,7 +52,10 @@ def ChooseFp8Products : Pass<"ztc-choose-fp8-products", "mlir::ModuleOp"> {
         %y = graph.matmul %x, %w {graph.fp8 = f8E5M2, transpose_b} : tensor<32x16xbf16>, tensor<48x16xbf16> -> tensor<32x48xbf16>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"gradients", "gradients", "::ztc::CotangentFormat", "::ztc::CotangentFormat::E5m2", "format of cotangents: e5m2 or e4m3", [{
+  let options = [Option<"scaling", "scaling", "::ztc::Fp8Scaling", "::ztc::Fp8Scaling::Dynamic", "scales of activations and cotangents: dynamic or delayed", [{
+                   ::llvm::cl::values(clEnumValN(::ztc::Fp8Scaling::Dynamic, "dynamic", ""), clEnumValN(::ztc::Fp8Scaling::Delayed, "delayed", ""))
+                 }]>,
+                 Option<"gradients", "gradients", "::ztc::CotangentFormat", "::ztc::CotangentFormat::E5m2", "format of cotangents: e5m2 or e4m3", [{
                    ::llvm::cl::values(clEnumValN(::ztc::CotangentFormat::E5m2, "e5m2", ""), clEnumValN(::ztc::CotangentFormat::E4m3, "e4m3", ""))
                  }]>,
                  ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: bf16">];
@@ -88,6 +91,10 @@ def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
 
     Activations and weights are e4m3, cotangents have the format that the mark says.
 
+    Where the module has `graph.delayed_scaling`, codes of activations and cotangents are made by `graph.encode_fp8` with scales that `graph.fp8_scales` makes
+    of an argument `fp8_amax` of `@microstep`; a result `fp8_maxima` has the absolute maxima of this micro-step, and `@update` makes of those of all
+    micro-steps and ranks what the next step is told. Each matrix has a record of four numbers there.
+
         %y = graph.matmul %x, %w {graph.fp8 = f8E5M2, transpose_b} : tensor<32x16xbf16>, tensor<48x16xbf16> -> tensor<32x48xbf16>
 
     becomes
@@ -97,7 +104,7 @@ def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
         %t, %p = graph.quantize_fp8 %w amax %m : tensor<48x1xbf16> {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
         %y = graph.scaled_matmul %q, %p scales %s, %t : tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xbf16>
   }];
-  let dependentDialects = ["::ztc::graph::GraphDialect"];
+  let dependentDialects = ["::ztc::graph::GraphDialect", "::ztc::dist::DistDialect"];
 }
 
 def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {

@@ -13,6 +13,7 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   if (options.precision == StoragePrecision::Fp8) {
     ChooseFp8ProductsOptions products;
     products.gradients = options.fp8Gradients;
+    products.scaling = options.fp8Scaling;
     products.keep.assign(options.keepBf16.begin(), options.keepBf16.end());
     pm.addPass(createChooseFp8Products(products));
   }

@@ -1,10 +1,12 @@
 #include "compiler/Analysis/Recomputation.h"
-#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Fp8.h"
+#include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include <array>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -45,13 +47,15 @@ struct Codes {
   Operation *first = nullptr; ///< the first reader
   Type format;
   Value scale = {}, rows = {}, columns = {}; ///< once they are made
+  Value known = {}, amax = {}; ///< where scales are delayed: that of the step before, and this step's absolute maximum
 };
 
 class ProductQuantizer {
 public:
   explicit ProductQuantizer(func::FuncOp microstep)
       : function(microstep), lossOp(lossOpOf(microstep)), builder(microstep.getContext()),
-        weightFormat(Float8E4M3FNType::get(microstep.getContext())) {}
+        weightFormat(Float8E4M3FNType::get(microstep.getContext())),
+        isDelayed(microstep->getParentOfType<ModuleOp>()->hasAttr(graph::kDelayedScaling)) {}
 
   /// Whether there was a product in fp8.
   bool run() {
@@ -64,6 +68,8 @@ public:
     for (graph::MatmulOp product : products)
       for (Factor factor : factorsOf(product))
         note(factor, product);
+    if (isDelayed && !codes.empty())
+      readScales();
     // Codes are found by what the graph reads now: what stands in its place comes last.
     SmallVector<Value> scaled;
     for (graph::MatmulOp product : products)
@@ -71,6 +77,10 @@ public:
     for (auto [product, value] : llvm::zip_equal(products, scaled)) {
       product.replaceAllUsesWith(value);
       product.erase();
+    }
+    if (isDelayed && !codes.empty()) {
+      returnMaxima();
+      rememberMaxima();
     }
     return !products.empty();
   }
@@ -120,14 +130,103 @@ private:
       results.push_back(RankedTensorType::get(type.getShape(), wanted.format));
     if (wanted.byColumns)
       results.push_back(RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, wanted.format));
+    const auto flag = [&](bool is) { return is ? builder.getUnitAttr() : UnitAttr(); };
+    if (isDelayed && !isWeight)
+      return encode(wanted, matrix, results);
     Value given = isWeight ? amaxOf(matrix, wanted.first) : Value();
     builder.setInsertionPoint(wanted.first);
-    const auto flag = [&](bool is) { return is ? builder.getUnitAttr() : UnitAttr(); };
     auto op = graph::QuantizeFp8Op::create(builder, wanted.first->getLoc(), results, matrix, given, flag(wanted.byRows),
                                            flag(wanted.byColumns), flag(isWeight));
     wanted.scale = op.getScale();
     wanted.rows = wanted.byRows ? op.getCodes().front() : Value();
     wanted.columns = wanted.byColumns ? op.getCodes().back() : Value();
+  }
+
+  /// The same with the scale that the step before gives.
+  void encode(Codes &wanted, Value matrix, SmallVector<Type> &results) {
+    builder.setInsertionPoint(wanted.first);
+    results.front() = RankedTensorType::get({1}, builder.getF32Type());
+    const auto flag = [&](bool is) { return is ? builder.getUnitAttr() : UnitAttr(); };
+    auto op = graph::EncodeFp8Op::create(builder, wanted.first->getLoc(), results, matrix, wanted.known,
+                                         flag(wanted.byRows), flag(wanted.byColumns));
+    wanted.scale = wanted.known;
+    wanted.amax = op.getAmax();
+    wanted.rows = wanted.byRows ? op.getCodes().front() : Value();
+    wanted.columns = wanted.byColumns ? op.getCodes().back() : Value();
+  }
+
+  RankedTensorType recordsType() {
+    return RankedTensorType::get({int64_t(codes.size() * kFp8ScaleRecord)}, builder.getF32Type());
+  }
+
+  /// The scale of each matrix, from what @microstep is told of the step before.
+  void readScales() {
+    const unsigned index = function.getNumArguments();
+    (void)function.insertArgument(index, recordsType(),
+                                  named(graph::namedRole(builder.getContext(), graph::Role::State), graph::kFp8Amax),
+                                  function.getLoc());
+    SmallVector<float> largest;
+    for (auto &[matrix, wanted] : codes)
+      largest.push_back(largestFp8(isa<Float8E4M3FNType>(wanted.format) ? Fp8Format::E4m3 : Fp8Format::E5m2));
+    builder.setInsertionPointToStart(&function.getBody().front());
+    const auto table = RankedTensorType::get({int64_t(largest.size())}, builder.getF32Type());
+    Value formats =
+        graph::ConstantOp::create(builder, function.getLoc(), DenseElementsAttr::get(table, ArrayRef<float>(largest)));
+    Value scales =
+        graph::Fp8ScalesOp::create(builder, function.getLoc(), recordsType(), function.getArgument(index), formats);
+    for (auto [number, entry] : llvm::enumerate(codes))
+      entry.second.known =
+          graph::SliceOp::create(builder, function.getLoc(), RankedTensorType::get({2}, builder.getF32Type()), scales,
+                                 builder.getDenseI64ArrayAttr(int64_t(number * kFp8ScaleRecord)));
+  }
+
+  /// @microstep gives the absolute maximum of each matrix, at the places where the scales stand.
+  void returnMaxima() {
+    Operation *terminator = function.getBody().front().getTerminator();
+    SmallVector<Value> parts;
+    SmallVector<int64_t> offsets;
+    for (auto [number, entry] : llvm::enumerate(codes)) {
+      parts.push_back(entry.second.amax);
+      offsets.push_back(int64_t(number * kFp8ScaleRecord));
+    }
+    builder.setInsertionPoint(terminator);
+    Value maxima =
+        dist::PackOp::create(builder, function.getLoc(), recordsType(), parts, builder.getDenseI64ArrayAttr(offsets));
+    addResult(function, maxima, graph::kFp8Maxima);
+  }
+
+  /// @update makes of them what the next step is told. Of a matrix whose maximum is 0, or is not finite, the one before
+  /// stays.
+  void rememberMaxima() {
+    func::FuncOp update = graph::findEntry(function->getParentOfType<ModuleOp>(), graph::Entry::Update);
+    if (!update)
+      return;
+    for (StringRef state : {graph::kFp8Maxima, graph::kFp8Amax})
+      (void)update.insertArgument(update.getNumArguments(), recordsType(),
+                                  named(graph::namedRole(builder.getContext(), graph::Role::State), state),
+                                  update.getLoc());
+    Value maxima = update.getArguments().drop_back().back(), known = update.getArguments().back();
+    builder.setInsertionPoint(update.getBody().front().getTerminator());
+    if (function->getParentOfType<ModuleOp>()->hasAttr(dist::kZero))
+      maxima = dist::AllReduceMaxOp::create(builder, update.getLoc(), recordsType(), maxima, dist::kDataAxis);
+    graph::Expr x(builder, update.getLoc(), maxima);
+    graph::Expr isNumber = (x > zeroLike(x)) & (x <= constantLike(x, std::numeric_limits<float>::max()));
+    addResult(update, select(isNumber, x, x.with(known)).value(), graph::kFp8Amax);
+  }
+
+  DictionaryAttr named(NamedAttribute what, StringRef state) {
+    return builder.getDictionaryAttr({what, builder.getNamedAttr(graph::kState, builder.getStringAttr(state))});
+  }
+
+  void addResult(func::FuncOp of, Value value, StringRef state) {
+    Operation *terminator = of.getBody().front().getTerminator();
+    SmallVector<DictionaryAttr> attributes;
+    for (unsigned i = 0; i < of.getNumResults(); ++i)
+      attributes.push_back(of.getResultAttrDict(i));
+    attributes.push_back(named(graph::namedResult(builder.getContext(), graph::ResultKind::State), state));
+    terminator->insertOperands(terminator->getNumOperands(), value);
+    of.setFunctionType(builder.getFunctionType(of.getArgumentTypes(), terminator->getOperandTypes()));
+    of.setAllResultAttrs(attributes);
   }
 
   Codes made(Factor factor, Operation *reader) {
@@ -159,6 +258,7 @@ private:
   Operation *lossOp;
   OpBuilder builder;
   Type weightFormat, gradientFormat;
+  const bool isDelayed;
   llvm::MapVector<Value, Codes> codes;
   std::map<std::tuple<void *, int64_t, const void *>, Value> amax; ///< of weights, by place
 };

@@ -76,7 +76,7 @@ void RecomputeCandidates::findGroups() {
       break;
     bool isOutside = blocks.layerOf(&op) < 0 && isLibraryCall(&op);
     if (!isOutside && !graph::isMadeOfWeight(&op) && !graph::isAmaxOfWeight(&op) &&
-        !isa<dist::ShardAmaxOp, dist::ShardCodesOp>(op) && !isFree(&op) && !isCollective(&op) &&
+        !isa<dist::ShardAmaxOp, dist::ShardCodesOp, graph::Fp8ScalesOp>(op) && !isFree(&op) && !isCollective(&op) &&
         op.getNumOperands() != 0 && !isReadByAnotherLayer(&op))
       open.push_back(&op);
   }
@@ -88,7 +88,7 @@ void RecomputeCandidates::findGroups() {
         continue;
       auto group = RecomputeGroup(g);
       // Codes are worth what they are made of, as an elementwise op's results are.
-      bool isIts = isLibraryCall(op) && !isa<graph::QuantizeFp8Op>(op)
+      bool isIts = isLibraryCall(op) && !graph::isEncoding(op)
                        ? groupOfCall(op) == group
                        : llvm::all_of(op->getOperands(), [&](Value value) { return isThere(value); });
       if (isIts)

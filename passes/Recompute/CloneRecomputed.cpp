@@ -54,8 +54,8 @@ private:
         latest = source;
     }
     // What gives codes and scale has read the gradient itself.
-    if (auto quantize = latest ? latest.getDefiningOp<graph::QuantizeFp8Op>() : graph::QuantizeFp8Op())
-      latest = gradientOf(quantize);
+    if (Operation *encoding = latest ? latest.getDefiningOp() : nullptr; graph::isEncoding(encoding))
+      latest = gradientOf(encoding);
     // A barrier only waits: it must not be why a narrow gradient is stored in f32 too.
     while (auto widening = latest ? latest.getDefiningOp<graph::CastOp>() : graph::CastOp()) {
       Value narrow = resolveAlias(widening.getX()).source;
@@ -75,8 +75,8 @@ private:
       return {};
     // What is made of a weight is never kept: the weight is there. The backward part's own codes stand where they are
     // read.
-    const bool isOwn =
-        isa<graph::QuantizeFp8Op, graph::TransposeCodesOp>(definition) && !definition->isBeforeInBlock(lossOp);
+    const bool isOwn = (graph::isEncoding(definition) || isa<graph::TransposeCodesOp>(definition)) &&
+                       !definition->isBeforeInBlock(lossOp);
     if (definition->hasAttr(kRecomputed) || (graph::isMadeOfWeight(definition) && !isOwn)) {
       cloneOp(definition);
     } else if (std::optional<Alias> alias = aliasOf(definition)) {

@@ -57,7 +57,7 @@ def VerifyStorage : Pass<"ztc-verify-storage", "mlir::ModuleOp"> {
 def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `shard`.";
   let description = [{
-    (S1) no function takes or returns a single parameter, gradient or state.
+    (S1) no function takes or returns a single parameter, gradient or state of one (what delayed scaling keeps is of no parameter).
     (S2) a bucket argument names a `dist.bucket` and is whole or a shard of it as the ZeRO stage says (at stage 3 no parameter is whole).
     (S3) a checkpoint name, a tied one too, stands in one bucket, and once there.
     (S4) `@microstep` returns a gradient of each trainable bucket, and also the reduced one: at stages 0 and 1 always, at 2 and 3 where parameters

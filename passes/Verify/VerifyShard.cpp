@@ -1,7 +1,7 @@
 #include "compiler/Analysis/Stages.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Verify/Checks.h"
@@ -62,6 +62,8 @@ LogicalResult checkArguments(const ShardedModule &sharded, func::FuncOp function
     using enum graph::Role;
     const std::optional<graph::Role> role = graph::roleOf(function, index);
     const StringRef name = role ? graph::stringifyRole(*role) : "";
+    if (graph::isFp8State(graph::argumentKind(function, index)))
+      continue; // it belongs to no parameter
     if (role == Parameter || role == Gradient || role == State || role == Master)
       return function.emitOpError("S1: argument ") << index << " is a single " << name;
     if (!graph::isBucket(role))

@@ -36,6 +36,8 @@ std::string printTrainerState(const TrainerState &state) {
     json["gradient_norms"] = state.gradientNorms;
     json["dropped_in_a_row"] = state.droppedInARow;
   }
+  if (!state.fp8Maxima.empty())
+    json["fp8_maxima"] = state.fp8Maxima;
   if (!state.settings.empty())
     json["settings"] = state.settings;
   if (!state.algorithms.key.empty())
@@ -116,6 +118,12 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
     }
     (void)readNumber(json, "dropped_in_a_row", state.droppedInARow);
   }
+  if (const auto maxima = json.find("fp8_maxima"); maxima != json.end() && maxima->is_array())
+    for (const Json &maximum : *maxima) {
+      if (!maximum.is_number() || !std::isfinite(maximum.get<float>()) || maximum.get<float>() < 0)
+        return dataLoss(fmt::format("'{}' is not a valid trainer state: 'fp8_maxima' holds no absolute maxima", path));
+      state.fp8Maxima.push_back(maximum.get<float>());
+    }
   if (const auto run = json.find("run"); run != json.end() && run->is_string())
     state.run = *run->get_ptr<const std::string *>();
   if (const auto loss = json.find("eval_loss"); loss != json.end() && loss->is_number())

@@ -26,6 +26,18 @@ constexpr float largestFp8(Fp8Format format) {
   return format == Fp8Format::E4m3 ? 448.0f : 57344.0f;
 }
 
+/// Of scales that are known before a matrix is there (delayed scaling): numbers of f32 that a matrix has of each kind,
+/// an aligned vector of a GPU. Absolute maxima: the maximum first. Scales: the scale, then its inverse.
+inline constexpr uint64_t kFp8ScaleRecord = 4;
+
+/// Elements of a matrix that a block of a GPU makes codes of: a tile of each of 256 threads.
+inline constexpr uint64_t kFp8BlockElements = 256 * kFp8Tile;
+
+/// Blocks that make the codes of a matrix of so many elements, each of which finds an absolute maximum.
+constexpr uint64_t fp8Blocks(uint64_t elements) {
+  return (elements + kFp8BlockElements - 1) / kFp8BlockElements;
+}
+
 /// What a tensor is multiplied by before its elements are rounded, and the inverse, by which products are multiplied.
 struct Fp8Scale {
   float scale, inverse;
@@ -40,6 +52,11 @@ inline Fp8Scale fp8Scale(float largest, Fp8Format format) {
   const float scale =
       largest < kSmallestFp8Range ? float(double(largestFp8(format)) / 1e-12) : largestFp8(format) / largest;
   return {scale, 1.0f / scale};
+}
+
+/// The larger of two absolute maxima; NaN where one is.
+inline float largerFp8Amax(float a, float b) {
+  return a > b || std::isnan(a) ? a : b;
 }
 
 /// The code nearest to `value`, ties to even; beyond the largest number that, of either sign. NaN becomes 0x7f or 0xff.

@@ -1,4 +1,5 @@
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Core/Fp8.h"
 #include "runtime/Format/BlockState.h"
 #include "runtime/Format/OrderValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
@@ -525,7 +526,8 @@ private:
           Binding{"position", b.position(), 4}, Binding{"logits", b.logits(), 4}, Binding{"staging", b.staging(), 0},
           Binding{"first_token", b.first_token(), 8},
           Binding{"document_starts", b.has_document_starts() ? b.document_starts() : kAbsent, tokens},
-          Binding{"loss_weights", b.has_loss_weights() ? b.loss_weights() : kAbsent, tokens}}) {
+          Binding{"loss_weights", b.has_loss_weights() ? b.loss_weights() : kAbsent, tokens},
+          Binding{"fp8_amax", b.has_fp8_amax() ? b.fp8_amax() : kAbsent, kFp8ScaleRecord * sizeof(float)}}) {
       if (binding.slot == kAbsent)
         continue;
       if (binding.slot >= slotBytes_.size())

@@ -80,6 +80,8 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   ZTC_ASSIGN_OR_RETURN(Observation observation, Observation::begin(observed, *session_, steps));
   hooks.afterStep = observation.afterStep();
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
+  runner_ = &runner;
+  ZTC_RETURN_IF_ERROR(restoreFp8Maxima());
   RowSource &rows = dataRows ? static_cast<RowSource &>(*dataRows) : randomRows;
   TrainingLoop loop(session_->plan(), runner, rows, evaluationSets(), settings, hooks, ranks_, log_, progress_);
   summary_.loadingSeconds = steadySeconds() - began_;

@@ -289,6 +289,17 @@ LossScale RunStages::firstLossScale() const {
   return scale;
 }
 
+/// Of a run with other scaled matrices nothing can be taken over: they are found as at the begin of a run.
+Status RunStages::restoreFp8Maxima() {
+  if (!resumed_ || resumed_->state.fp8Maxima.empty() || !runner_->needsFp8Maxima())
+    return Status::ok();
+  const Status set = runner_->setFp8Maxima(resumed_->state.fp8Maxima);
+  if (set.code() != StatusCode::InvalidArgument)
+    return set;
+  progress_.note("the plan scales other matrices for fp8 than the checkpoint's: their scales are found anew");
+  return Status::ok();
+}
+
 SpikeGuard RunStages::firstGuard() const {
   SpikeGuard guard;
   guard.sigma = options_.skipSpikes.value_or(0);

@@ -26,6 +26,7 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   state.gradientNorms = position.guard.window();
   state.droppedInARow = position.guard.droppedInARow;
   state.gradientNorm = position.gradientNorm;
+  ZTC_ASSIGN_OR_RETURN(state.fp8Maxima, runner_->fp8Maxima());
   state.run = output_.run();
   state.evalLoss = position.evalLoss;
   state.bestEvaluation = position.bestEvaluation;

@@ -65,6 +65,8 @@ private:
   LossScale firstLossScale() const;
   /// With the norms of the checkpoint that is resumed.
   SpikeGuard firstGuard() const;
+  /// Gives the runner the absolute maxima of the checkpoint that is resumed.
+  Status restoreFp8Maxima();
   /// Begins to write a checkpoint; none is on its way.
   Status beginSave(const LoopPosition &position, SaveKind kind = SaveKind::Good);
   /// Writes the weights of a run that has diverged, which may be broken: where no `--keep` counts them and no
@@ -95,6 +97,7 @@ private:
   Progress progress_; ///< silent on ranks other than the first
   RunScreen screen_;
   std::unique_ptr<Session> session_;
+  StepRunner *runner_ = nullptr; ///< while the run trains
   std::optional<FoundCheckpoint> resumed_;
   std::string baseModel_; ///< of an adapter: place and checksum of the model that it is beside
   std::shared_ptr<const TokenizerFolder> tokenizer_; ///< null without --tokenizer=DIR

@@ -1,10 +1,13 @@
 #include "runtime/Train/StepRunner.h"
+#include "runtime/Core/Fp8.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/UpdateTime.h"
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -40,7 +43,59 @@ StatusOr<StepRunner> StepRunner::create(const plan::Plan &plan, Executor &execut
     if (!executor.hasProgram(program) && !updatesInBackward(plan))
       return invalidArgument(fmt::format("the plan has no program {}: it cannot be trained", program));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<ReadBack> results, executor.createReadBack(sizeof(Results)));
-  return StepRunner(plan, executor, std::move(results));
+  StepRunner runner(plan, executor, std::move(results));
+  runner.needsFp8Maxima_ = runner.fp8Records() > 0;
+  if (runner.needsFp8Maxima_) {
+    const std::vector<float> unknown(runner.fp8Records() * kFp8ScaleRecord);
+    ZTC_RETURN_IF_ERROR(
+        executor.writeSlot(plan.bindings().fp8_amax(), 0, unknown.data(), unknown.size() * sizeof(float)));
+  }
+  return StatusOr<StepRunner>(std::move(runner));
+}
+
+uint64_t StepRunner::fp8Records() const {
+  if (!plan_->bindings().has_fp8_amax())
+    return 0;
+  return executor_->slotBytes(plan_->bindings().fp8_amax()) / (kFp8ScaleRecord * sizeof(float));
+}
+
+StatusOr<std::vector<float>> StepRunner::fp8Maxima() const {
+  std::vector<float> records(fp8Records() * kFp8ScaleRecord), maxima;
+  if (!records.empty())
+    ZTC_RETURN_IF_ERROR(
+        executor_->readSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float)));
+  for (size_t first = 0; first < records.size(); first += kFp8ScaleRecord)
+    maxima.push_back(records[first]);
+  return maxima;
+}
+
+Status StepRunner::setFp8Maxima(std::span<const float> maxima) {
+  if (maxima.size() != fp8Records())
+    return invalidArgument(
+        fmt::format("{} absolute maxima of fp8 matrices, the plan has {}", maxima.size(), fp8Records()));
+  std::vector<float> records(maxima.size() * kFp8ScaleRecord);
+  for (size_t i = 0; i < maxima.size(); ++i)
+    records[i * kFp8ScaleRecord] = maxima[i];
+  if (!records.empty())
+    ZTC_RETURN_IF_ERROR(
+        executor_->writeSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float)));
+  needsFp8Maxima_ = std::ranges::none_of(maxima, [](float maximum) { return maximum > 0; });
+  return Status::ok();
+}
+
+/// The first round finds what no scale has a part in, and as cotangents those of the residual stream: with a scale of 1
+/// those of a small loss have no codes but 0, and what a product makes of them is 0. The second finds those of the
+/// matrices that a product leads to, the third those behind attention's gradient and what saturated codes had bent.
+static constexpr int kFp8Rounds = 3;
+
+Status StepRunner::findFp8Maxima(const GlobalBatch &batch, StepParameterArray parameters) {
+  parameters[size_t(StepParameter::InverseNormLimit)] = std::numeric_limits<float>::infinity(); // updates nothing
+  for (int round = 0; round < kFp8Rounds; ++round) {
+    ZTC_RETURN_IF_ERROR(begin(batch, parameters));
+    ZTC_RETURN_IF_ERROR(executor_->execute("update"));
+  }
+  needsFp8Maxima_ = false;
+  return Status::ok();
 }
 
 Status StepRunner::feed(const GlobalBatch &batch, uint64_t microBatch) {

@@ -140,10 +140,13 @@ Status TrainingLoop::runMicrosteps(StepInFlight &step) {
     return Status::ok();
   if (updatesInBackward_ && hooks_.beforeUpdate)
     hooks_.beforeUpdate();
+  const StepParameterArray parameters =
+      stepParameters(settings_.schedule, settings_.optimizer, step.start.updates, report.weights, report.lossScale,
+                     settings_.seed, report.normLimit, step.start.gradientNorm);
+  if (runner_.needsFp8Maxima())
+    ZTC_RETURN_IF_ERROR(runner_.findFp8Maxima(batch_, parameters));
   const uint64_t before = sentBytes();
-  ZTC_RETURN_IF_ERROR(runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates,
-                                                           report.weights, report.lossScale, settings_.seed,
-                                                           report.normLimit, step.start.gradientNorm)));
+  ZTC_RETURN_IF_ERROR(runner_.begin(batch_, parameters));
   report.sentBytes = sentBytes() - before;
   return Status::ok();
 }

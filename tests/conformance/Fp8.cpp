@@ -102,6 +102,68 @@ TEST(Fp8Conformance, TensorsOfOneKindOfNumber) {
     }
 }
 
+/// Codes with a scale that is known, saturated where numbers are beyond it, and the absolute maximum: of the first
+/// micro-step, and joined to that of the one before.
+TEST(Fp8Conformance, CodesOfKnownScales) {
+  constexpr float infinite = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
+  for (plan::DataType from : {plan::BF16, plan::F32})
+    for (plan::DataType to : {plan::E4M3, plan::E5M2})
+      for (auto [byRows, byColumns] : {std::pair(true, false), {false, true}, {true, true}})
+        for (auto [rows, columns] : {std::pair<uint64_t, uint64_t>{16, 16}, {272, 1040}})
+          for (float special : {0.0f, -0x1p40f, infinite, none})
+            for (float before : {0.25f, 0x1p60f}) {
+              std::vector<float> x = randomFloats(rows * columns, 3);
+              for (size_t i = 0; i < x.size(); i += 3)
+                x[i] *= 0x1p-9f;
+              x[x.size() / 2] = special;
+              roundTo(x, from);
+              const Fp8Format format = fp8DataType(to).value();
+              const Fp8Scale scale = fp8Scale(0.75f, format); // some numbers are beyond it
+              std::vector<uint8_t> byRow(x.size()), byColumn(x.size());
+              float largest = before;
+              for (uint64_t row = 0; row < rows; ++row)
+                for (uint64_t column = 0; column < columns; ++column) {
+                  const float number = x[row * columns + column];
+                  byRow[row * columns + column] = byColumn[column * rows + row] = toFp8(number * scale.scale, format);
+                  largest = largerFp8Amax(std::abs(number), largest);
+                }
+              StepRunner runner;
+              const uint32_t fromSlot = typedSlot(runner, x, from),
+                             scaleSlot = runner.slot(std::vector<float>{scale.scale, scale.inverse}),
+                             partials = runner.scratch(fp8Blocks(rows * columns) * 4, false),
+                             amax = runner.slot(std::vector<float>{before});
+              plan::Step &step = *runner.step("encode", {fromSlot, scaleSlot, partials});
+              std::vector<uint32_t> results;
+              for (bool wanted : {byRows, byColumns})
+                if (wanted)
+                  step.add_operands()->set_slot(results.emplace_back(runner.scratch(x.size(), false)));
+              step.add_operands()->set_slot(amax);
+              plan::QuantizeFp8 &call = *step.mutable_quantize_fp8();
+              call.set_rows(rows);
+              call.set_columns(columns);
+              call.set_from(from);
+              call.set_to(to);
+              call.set_by_rows(byRows);
+              call.set_by_columns(byColumns);
+              call.set_known_scale(true);
+              call.set_accumulate(plan::ADD);
+              const std::string order = !byRows ? "columns" : byColumns ? "both" : "rows";
+              runner.useGpuKernels(call, {std::string("gpu_encode_") + (format == Fp8Format::E4m3 ? "e4m3_" : "e5m2_") +
+                                              order + gpuSuffix(from),
+                                          "gpu_fp8_largest"});
+              runner.runOnce(3);
+              EXPECT_EQ(std::isnan(runner.read(amax, 1)[0]), std::isnan(largest));
+              if (!std::isnan(largest))
+                EXPECT_EQ(runner.read(amax, 1)[0], largest);
+              if (byRows)
+                EXPECT_EQ(withOneNan(runner.read<uint8_t>(results.front(), x.size()), format),
+                          withOneNan(byRow, format));
+              if (byColumns)
+                EXPECT_EQ(withOneNan(runner.read<uint8_t>(results.back(), x.size()), format),
+                          withOneNan(byColumn, format));
+            }
+}
+
 /// Maxima and codes of what each of several ranks has of ranges of a bucket, against those of the whole ranges.
 TEST(Fp8Conformance, ShardsOfABucket) {
   constexpr uint64_t kElements = 2048 + 48, kWorld = 3, kShard = 704; // of the last rank a part is padding
@@ -195,6 +257,42 @@ TEST(Fp8Conformance, TransposedCodes) {
     runner.runOnce(3);
     EXPECT_EQ(runner.read<uint8_t>(to, want.size()), want);
   }
+}
+
+/// Transposed, with the largest of the absolute maxima of parts: of this micro-step alone, or of those before too.
+TEST(Fp8Conformance, TransposedCodesAndTheirMaximum) {
+  for (plan::DataType type : {plan::BF16, plan::F32})
+    for (auto [rows, columns, parts] : {std::tuple<uint64_t, uint64_t, uint64_t>{16, 16, 16}, {272, 1040, 544}})
+      for (plan::Accumulate accumulate : {plan::OVERWRITE, plan::ADD})
+        for (float before : {0.5f, 1000.0f}) {
+          std::vector<uint8_t> codes(rows * columns), want(rows * columns);
+          for (uint64_t i = 0; i < codes.size(); ++i)
+            codes[i] = uint8_t(i * 7 + i / 251);
+          for (uint64_t row = 0; row < rows; ++row)
+            for (uint64_t column = 0; column < columns; ++column)
+              want[column * rows + row] = codes[row * columns + column];
+          std::vector<float> maxima = randomFloats(parts, 4);
+          for (float &maximum : maxima)
+            maximum = std::abs(maximum);
+          roundTo(maxima, type);
+          float largest = accumulate == plan::ADD ? before : 0;
+          for (float maximum : maxima)
+            largest = std::max(largest, maximum);
+          StepRunner runner;
+          const uint32_t from = runner.slot(codes), to = runner.scratch(codes.size(), false),
+                         given = typedSlot(runner, maxima, type), amax = runner.slot(std::vector<float>{before});
+          plan::Step &step = *runner.step("note", {from, to, given, amax});
+          step.mutable_operands(2)->set_bytes(parts * (type == plan::F32 ? 4 : 2));
+          plan::TransposeCodes &call = *step.mutable_transpose_codes();
+          call.set_rows(rows);
+          call.set_columns(columns);
+          call.set_maxima(type);
+          call.set_accumulate(accumulate);
+          runner.useGpuKernels(call, {"gpu_note_codes" + gpuSuffix(type)});
+          runner.runOnce(3);
+          EXPECT_EQ(runner.read<uint8_t>(to, want.size()), want);
+          EXPECT_EQ(runner.read(amax, 1)[0], largest);
+        }
 }
 
 struct ProductCase {

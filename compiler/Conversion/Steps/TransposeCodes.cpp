@@ -16,6 +16,7 @@ struct TransposeCodesSteps : StepSourceOpInterface::ExternalModel<TransposeCodes
         head, {emitter.operand(transpose.getCodes(), Access::Read), emitter.result(op->getResult(0))});
     step.rows = emitter.number(dimensionOf(transpose.getCodes(), 0));
     step.columns = emitter.number(dimensionOf(transpose.getCodes(), 1));
+    step.accumulate = emitter.overwrite();
     step.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::TransposeCodesOp>(op, step);
   }
@@ -25,11 +26,33 @@ struct TransposeCodesSteps : StepSourceOpInterface::ExternalModel<TransposeCodes
   }
 };
 
+/// Codes that a kernel has written with a scale of the step before.
+struct NoteCodesSteps : StepSourceOpInterface::ExternalModel<NoteCodesSteps, graph::NoteCodesOp> {
+  LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
+    auto note = cast<graph::NoteCodesOp>(op);
+    StepHead head = emitter.describe(op, "transpose codes", "fp8 codes of a product's operand, and their maximum");
+    auto step = emitter.begin<plan_ir::TransposeCodesOp>(
+        head, {emitter.operand(note.getCodes(), Access::Read), emitter.result(op->getResult(1)),
+               emitter.operand(note.getParts(), Access::Read), emitter.result(op->getResult(0))});
+    step.rows = emitter.number(dimensionOf(note.getCodes(), 0));
+    step.columns = emitter.number(dimensionOf(note.getCodes(), 1));
+    step.maxima = emitter.elementType(note.getParts());
+    step.accumulate = emitter.modeOf(op->getResult(0));
+    step.gpu_kernels = emitter.gpuKernels(op);
+    return emitter.create<plan_ir::TransposeCodesOp>(op, step);
+  }
+  FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
+    return SmallVector<KernelDescription>{
+        kernels.addGpuNoteCodes(getElementTypeOrSelf(cast<graph::NoteCodesOp>(op).getParts().getType()))};
+  }
+};
+
 } // namespace
 
 void registerTransposeCodesStep(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, graph::GraphDialect *) {
     graph::TransposeCodesOp::attachInterface<TransposeCodesSteps>(*context);
+    graph::NoteCodesOp::attachInterface<NoteCodesSteps>(*context);
   });
 }
 

@@ -43,6 +43,7 @@ constexpr Attributed kAttributes[] = {
     {"optimizer", Place::Module, kString, is<StringAttr>},
     {"no_cache", Place::Module, kString, is<StringAttr>},
     {"update_in_backward", Place::Module, kFlag, is<UnitAttr>},
+    {"delayed_scaling", Place::Module, kFlag, is<UnitAttr>},
     {"kept_fp32", Place::Module, kStrings, is<ArrayAttr>},
     {"adapters", Place::Module, kStrings, is<ArrayAttr>},
     {"adapter_config", Place::Module, kString, is<StringAttr>},

@@ -1,5 +1,6 @@
 // Products in fp8: constraints, policy, workspace and cost.
 #include "compiler/Dialect/Graph/Fp8.h"
+#include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/TensorType.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -14,29 +15,42 @@ using enum ztc::Storage;
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Graph/GraphFp8.cpp.inc"
 
+/// (C1)
+static LogicalResult verifyMatrix(Operation *op, RankedTensorType x) {
+  if (x.getRank() != 2 || x.getDimSize(0) % int64_t(ztc::kFp8Tile) || x.getDimSize(1) % int64_t(ztc::kFp8Tile))
+    return op->emitOpError("reads ") << x << ", which is not a matrix of sizes that are multiples of "
+                                     << int64_t(ztc::kFp8Tile);
+  return success();
+}
+
+/// (C3) to (C5) of the codes of `x`.
+template <typename Op> static LogicalResult verifyCodes(Op op, RankedTensorType x) {
+  // (C3)
+  const size_t wanted = size_t(op.getByRows()) + size_t(op.getByColumns());
+  if (wanted == 0 || op.getCodes().size() != wanted)
+    return op.emitOpError("gives ") << op.getCodes().size() << " matrices of codes, " << wanted << " are asked for";
+  // (C4)
+  const int64_t transposed[] = {x.getDimSize(1), x.getDimSize(0)};
+  for (auto [index, codes] : llvm::enumerate(op.getCodes())) {
+    const ArrayRef<int64_t> expected = index == 0 && op.getByRows() ? x.getShape() : ArrayRef<int64_t>(transposed);
+    if (tensorOf(codes).getShape() != expected)
+      return op.emitOpError("gives codes ") << codes.getType() << " of " << x;
+    // (C5)
+    if (tensorOf(codes).getElementType() != tensorOf(op.getCodes()[0]).getElementType())
+      return op.emitOpError("gives codes of two formats: ") << op.getCodes()[0].getType() << ", " << codes.getType();
+  }
+  return success();
+}
+
 LogicalResult QuantizeFp8Op::verify() {
   const RankedTensorType x = tensorOf(getX());
-  // (C1)
-  if (x.getRank() != 2 || x.getDimSize(0) % int64_t(ztc::kFp8Tile) || x.getDimSize(1) % int64_t(ztc::kFp8Tile))
-    return emitOpError("reads ") << x << ", which is not a matrix of sizes that are multiples of "
-                                 << int64_t(ztc::kFp8Tile);
+  if (failed(verifyMatrix(*this, x)))
+    return failure();
   // (C2)
   if (tensorOf(getScale()).getDimSize(0) != 2)
     return emitOpError("gives ") << getScale().getType() << " as scale and inverse, not two elements";
-  // (C3)
-  const size_t wanted = size_t(getByRows()) + size_t(getByColumns());
-  if (wanted == 0 || getCodes().size() != wanted)
-    return emitOpError("gives ") << getCodes().size() << " matrices of codes, " << wanted << " are asked for";
-  // (C4)
-  const int64_t transposed[] = {x.getDimSize(1), x.getDimSize(0)};
-  for (auto [index, codes] : llvm::enumerate(getCodes())) {
-    const ArrayRef<int64_t> expected = index == 0 && getByRows() ? x.getShape() : ArrayRef<int64_t>(transposed);
-    if (tensorOf(codes).getShape() != expected)
-      return emitOpError("gives codes ") << codes.getType() << " of " << x;
-    // (C5)
-    if (tensorOf(codes).getElementType() != tensorOf(getCodes()[0]).getElementType())
-      return emitOpError("gives codes of two formats: ") << getCodes()[0].getType() << ", " << codes.getType();
-  }
+  if (failed(verifyCodes(*this, x)))
+    return failure();
   // (C6)
   if (getAmax() && (getElementTypeOrSelf(getAmax()) != x.getElementType() ||
                     tensorOf(getAmax()).getNumElements() % int64_t(ztc::kFp8Tile)))
@@ -61,6 +75,99 @@ StringRef QuantizeFp8Op::getTransientResult() {
 // A comparison, a product and a rounding.
 int64_t QuantizeFp8Op::getFlops() {
   return 3 * elementCount(getX());
+}
+
+LogicalResult Fp8ScalesOp::verify() {
+  // (C1)
+  if (tensorOf(getAmax()).getDimSize(0) != tensorOf(getLargest()).getDimSize(0) * int64_t(ztc::kFp8ScaleRecord))
+    return emitOpError("makes ") << getScales().getType() << " of " << getAmax().getType() << " and "
+                                 << getLargest().getType();
+  return success();
+}
+
+FailureOr<SmallVector<Value>> Fp8ScalesOp::decompose(OpBuilder &builder) {
+  const int64_t count = tensorOf(getLargest()).getDimSize(0);
+  Expr records = reshape(Expr(builder, getLoc(), getAmax()), {count, int64_t(ztc::kFp8ScaleRecord)});
+  Expr amax = sliceLast(records, 0, 1), largest = reshape(amax.with(getLargest()), {count, 1});
+  Expr bounded =
+      amax.with(MaximumOp::create(builder, getLoc(), amax.value(), constantLike(amax, ztc::kSmallestFp8Range).value()));
+  Expr scale = select(amax > zeroLike(amax), largest / bounded, constantLike(amax, 1.0));
+  Expr inverse = constantLike(amax, 1.0) / scale;
+  Expr all = concat({scale, inverse, scale, inverse}, 1);
+  return SmallVector<Value>{reshape(all, tensorOf(getScales()).getShape()).value()};
+}
+
+int64_t Fp8ScalesOp::getFlops() {
+  return 2 * elementCount(getLargest());
+}
+
+LogicalResult EncodeFp8Op::verify() {
+  const RankedTensorType x = tensorOf(getX());
+  if (failed(verifyMatrix(*this, x)) || failed(verifyCodes(*this, x)))
+    return failure();
+  // (C6)
+  if (tensorOf(getScale()).getDimSize(0) != 2 || tensorOf(getAmax()).getDimSize(0) != 1)
+    return emitOpError("reads the scale ") << getScale().getType() << " and gives the absolute maximum "
+                                           << getAmax().getType() << ", not two elements and one";
+  return success();
+}
+
+PrecisionRule EncodeFp8Op::getPrecisionRule() {
+  PrecisionRule rule{{Narrow, Wide}, {Wide}};
+  rule.results.append(getCodes().size(), Free);
+  return rule;
+}
+
+bool EncodeFp8Op::canAccumulate(unsigned index) {
+  return index == 0;
+}
+
+ztc::Workspace EncodeFp8Op::getWorkspace(const ztc::WorkspaceLimits &) {
+  return {{{"partials", /*isPerThread=*/false, ztc::fp8Blocks(uint64_t(elementCount(getX()))) * sizeof(float)}}};
+}
+
+// A comparison, a product and a rounding.
+int64_t EncodeFp8Op::getFlops() {
+  return 3 * elementCount(getX());
+}
+
+LogicalResult Fp8CodesOp::verify() {
+  // (C1)
+  if (!tensorOf(getScale()).getElementType().isF32() ||
+      tensorOf(getScale()).getShape() != tensorOf(getX()).getShape() ||
+      tensorOf(getY()).getShape() != tensorOf(getX()).getShape())
+    return emitOpError("gives ") << getY().getType() << " of " << getX().getType() << " and " << getScale().getType();
+  return success();
+}
+
+int64_t Fp8CodesOp::getFlops() {
+  return 2 * elementCount(getX());
+}
+
+LogicalResult NoteCodesOp::verify() {
+  // (C1)
+  const RankedTensorType codes = tensorOf(getCodes());
+  if (failed(verifyMatrix(*this, codes)))
+    return failure();
+  if (getTransposed().getType() !=
+      RankedTensorType::get({codes.getDimSize(1), codes.getDimSize(0)}, codes.getElementType()))
+    return emitOpError("gives ") << getTransposed().getType() << " as the transposed " << codes;
+  // (C2)
+  if (tensorOf(getParts()).getNumElements() % int64_t(ztc::kFp8Tile) || tensorOf(getAmax()).getDimSize(0) != 1)
+    return emitOpError("gives the absolute maximum ") << getAmax().getType() << " of " << getParts().getType();
+  return success();
+}
+
+PrecisionRule NoteCodesOp::getPrecisionRule() {
+  return {{Free, Free}, {Wide, Free}};
+}
+
+bool NoteCodesOp::canAccumulate(unsigned index) {
+  return index == 0;
+}
+
+int64_t NoteCodesOp::getFlops() {
+  return elementCount(getParts());
 }
 
 LogicalResult RowAmaxOp::verify() {

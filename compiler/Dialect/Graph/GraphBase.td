@@ -60,8 +60,12 @@ def Graph_Fp8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
 /// Bytes are those of a weight in fewer bits.
 def Graph_StoredTensor : RankedTensorOf<[Graph_Float, Graph_Integer, I8, Graph_Fp8]>;
 
+/// What moves of elements and groups give may be such codes too.
+def Graph_MovedTensor : StaticShapeTensorOf<[Graph_Float, Graph_Integer, Graph_Fp8]>;
+
 /// What an optimizer keeps of a flat tensor.
 def Graph_KeptTensor : RankedTensorOf<[Graph_Float, Graph_Integer, Graph_Block8Type]>;
+def Graph_KernelTensor : RankedTensorOf<[Graph_Float, Graph_Integer, Graph_Block8Type, Graph_Fp8]>;
 def Graph_BlockTensor : RankedTensorOf<[Graph_Block8Type]>;
 
 class Graph_Op<string mnemonic, list<Trait> traits = []> : Op<Graph_Dialect, mnemonic, !listconcat([Pure], traits)>;

@@ -30,6 +30,66 @@ def Graph_QuantizeFp8Op : Graph_Op<"quantize_fp8", [Costed, Mixed,
   let hasVerifier = 1;
 }
 
+def Graph_Fp8ScalesOp : Graph_Op<"fp8_scales", [Decomposable, Costed, AllTypesMatch<["amax", "scales"]>]> {
+  let summary = "Scales of matrices of codes, from the absolute maxima that are known of these.";
+  let description = [{
+        %s = graph.fp8_scales %m largest %f : tensor<8xf32>, tensor<2xf32>
+
+    Records of four numbers, one for each element of f, the largest numbers of formats: record i of the operand begins with an absolute maximum m, that of the
+    result has the scale f[i] / max(m, 1e-12), and 1 where m is 0 (nothing is known), then its inverse; both again. Quotients of f32.
+    (C1) operand and result hold a record for each element of f.
+  }];
+  let arguments = (ins Graph_ScaleTensor:$amax, Graph_ScaleTensor:$largest);
+  let results = (outs Graph_ScaleTensor:$scales);
+  let assemblyFormat = "$amax `largest` $largest attr-dict `:` type($scales) `,` type($largest)";
+  let hasVerifier = 1;
+}
+
+def Graph_EncodeFp8Op : Graph_Op<"encode_fp8", [Costed, Mixed,
+    DeclareOpInterfaceMethods<LibraryCallOpInterface, ["canAccumulate", "getWorkspace"]>]> {
+  let summary = "The fp8 codes of a matrix with a scale that is known, and its absolute maximum.";
+  let description = [{
+        %m, %q, %qt = graph.encode_fp8 %x scale %s {by_columns, by_rows}
+            : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E4M3FN>, tensor<16x32xf8E4M3FN>
+
+    As quantize_fp8, but for the scale: it is s[0] (s[1] is its inverse), whatever x holds, and x is read once. Codes beyond the largest number of the format
+    are that number, of either sign. m = max(abs(x)), NaN where x has one.
+    (C1) to (C5) of codes are those of quantize_fp8. (C6) the scale has two elements, m has one.
+  }];
+  let arguments = (ins Graph_FloatTensor:$x, Graph_ScaleTensor:$scale, UnitAttr:$by_rows, UnitAttr:$by_columns);
+  let results = (outs Graph_ScaleTensor:$amax, Variadic<Graph_Fp8Tensor>:$codes);
+  let assemblyFormat = "$x `scale` $scale attr-dict `:` type($x) `,` type($scale) `->` type($amax) `,` type($codes)";
+  let hasVerifier = 1;
+}
+
+def Graph_Fp8CodesOp : Graph_Op<"fp8_codes", [Elementwise, Costed]> {
+  let summary = "The fp8 codes of elements: those of encode_fp8, in the kernel that computes the elements.";
+  let description = [{
+        %q = graph.fp8_codes %x, %s : tensor<32x16xbf16>, tensor<32x16xf32> -> tensor<32x16xf8E4M3FN>
+
+    The f32 product x * s, rounded to nearest even and saturated. (C1) s is f32, the result of a format of codes; all have one shape.
+  }];
+  let arguments = (ins Graph_FloatTensor:$x, Graph_FloatTensor:$scale);
+  let results = (outs Graph_Fp8Tensor:$y);
+  let assemblyFormat = "$x `,` $scale attr-dict `:` type($x) `,` type($scale) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_NoteCodesOp : Graph_Op<"note_codes", [Costed, Mixed, DeclareOpInterfaceMethods<LibraryCallOpInterface, ["canAccumulate"]>]> {
+  let summary = "A matrix of fp8 codes, transposed, and the absolute maximum of its numbers from those of their parts.";
+  let description = [{
+        %m, %t = graph.note_codes %q amax %a : tensor<32x16xf8E4M3FN>, tensor<32x1xbf16> -> tensor<1xf32>, tensor<16x32xf8E4M3FN>
+
+    m is the largest element of a, NaN where it has one. With the codes that a kernel has written and the maxima that it found, the two results are what
+    encode_fp8 gives besides them. (C1) the codes are a matrix of sizes that are multiples of 16, and t has its shape transposed and its format.
+    (C2) a has a multiple of 16 elements, m one.
+  }];
+  let arguments = (ins Graph_Fp8Tensor:$codes, Graph_FloatTensor:$parts);
+  let results = (outs Graph_ScaleTensor:$amax, Graph_Fp8Tensor:$transposed);
+  let assemblyFormat = "$codes `amax` $parts attr-dict `:` type($codes) `,` type($parts) `->` type($amax) `,` type($transposed)";
+  let hasVerifier = 1;
+}
+
 def Graph_RowAmaxOp : Graph_Op<"row_amax", [Decomposable, Costed, Mixed]> {
   let summary = "The absolute maximum of each row of a matrix.";
   let description = [{

@@ -24,8 +24,8 @@ def Graph_IotaOp : Graph_Op<"iota"> {
 def Graph_ReshapeOp : Graph_Op<"reshape", [Differentiable, WholeAlias]> {
   let summary = "Another shape for the same row-major elements: an alias, never a copy.";
   let description = [{ (C1) equal element counts. (C2) equal element types. }];
-  let arguments = (ins Graph_Tensor:$x);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Graph_MovedTensor:$x);
+  let results = (outs Graph_MovedTensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -75,8 +75,8 @@ def Graph_PadOp : Graph_Op<"pad", [Differentiable]> {
 def Graph_ConcatOp : Graph_Op<"concat", [Differentiable]> {
   let summary = "Joins tensors along one axis.";
   let description = [{ (C1) axis < rank. (C2) equal shapes except along the axis. (C3) the sizes along the axis add up to the result's. }];
-  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Variadic<Graph_MovedTensor>:$inputs, I64Attr:$axis);
+  let results = (outs Graph_MovedTensor:$y);
   let assemblyFormat = "$inputs `axis` $axis attr-dict `:` type($inputs) `->` type($y)";
   let hasVerifier = 1;
   let hasFolder = 1;

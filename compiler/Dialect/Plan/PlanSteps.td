@@ -55,7 +55,7 @@ def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
 def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> { let summary = "A bucket or the rank's shard of it, rounded to a narrower type; from and to may begin at the same byte. Or a place of its own, rounded to a range of a bucket."; }
 def Plan_DequantizeOp : Plan_Step<"dequantize", (ins Plan_WeightFormatAttr:$format, I64Attr:$rows, I64Attr:$columns, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> { let summary = "The numbers of a weight that is stored in fewer bits."; }
 def Plan_QuantizeFp8Op : Plan_Step<"quantize_fp8", (ins I64Attr:$rows, I64Attr:$columns, TypeAttr:$from, TypeAttr:$to, UnitAttr:$by_rows, UnitAttr:$by_columns,
-    Plan_GpuKernels:$gpu_kernels)> {
+    UnitAttr:$known_scale, Plan_DefaultAccumulate:$accumulate, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "The fp8 codes of a matrix, with one scale for all of it.";
 }
 def Plan_ScaledGemmOp : Plan_Step<"scaled_gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, TypeAttr:$type_a, TypeAttr:$type_b, TypeAttr:$type_c,
@@ -65,7 +65,10 @@ def Plan_ScaledGemmOp : Plan_Step<"scaled_gemm", (ins I64Attr:$m, I64Attr:$n, I6
 def Plan_ShardFp8Op : Plan_Step<"shard_fp8", (ins DenseI64ArrayAttr:$ranges, DefaultValuedAttr<I64Attr, "0">:$first, TypeAttr:$from, TypeAttr:$to, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Of ranges of buckets what lies in this rank's shards: absolute maxima, or fp8 codes.";
 }
-def Plan_TransposeCodesOp : Plan_Step<"transpose_codes", (ins I64Attr:$rows, I64Attr:$columns, Plan_GpuKernels:$gpu_kernels)> { let summary = "A matrix of fp8 codes, transposed."; }
+def Plan_TransposeCodesOp : Plan_Step<"transpose_codes", (ins I64Attr:$rows, I64Attr:$columns, OptionalAttr<TypeAttr>:$maxima, Plan_DefaultAccumulate:$accumulate,
+    Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "A matrix of fp8 codes, transposed; of delayed scaling also the largest of its parts' absolute maxima.";
+}
 def Plan_MoveOp : Plan_Step<"move", (ins)> { let summary = "Bytes between the device and a lower space, on a stream of its own; slots are pairs of from and to."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -23,19 +23,28 @@ public:
       return dataLoss(fmt::format("no fp8 codes of {} x {} elements as type {}", rows_, columns_, int(call.to())));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(0, {rows_, columns_}, dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {2}, sizeof(float)));
-    ZTC_RETURN_IF_ERROR(operands_.requireElements(2, {kFp8Partials}, sizeof(float)));
+    isKnown_ = call.known_scale();
+    accumulate_ = call.accumulate();
+    ZTC_RETURN_IF_ERROR(
+        operands_.requireElements(2, {isKnown_ ? fp8Blocks(rows_ * columns_) : kFp8Partials}, sizeof(float)));
     for (size_t operand = 3; operand < 3 + size_t(results); ++operand)
       ZTC_RETURN_IF_ERROR(operands_.requireElements(operand, {rows_, columns_}, 1));
-    if (operands_.count() > 3 + size_t(results))
+    if (isKnown_ && operands_.count() <= 3 + size_t(results))
+      return dataLoss("fp8 codes of a known scale have no place for the absolute maximum");
+    if (isKnown_)
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(3 + size_t(results), {1}, sizeof(float)));
+    else if (operands_.count() > 3 + size_t(results))
       amax_ = operands_.bytes(3 + results) / std::max<uint64_t>(dataTypeBytes(call.from()), 1);
     ZTC_RETURN_IF_ERROR(requireAligned());
     ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(call.gpu_kernels(), 2));
-    maxima_ = kernels[0];
-    quantize_ = kernels[1];
+    maxima_ = kernels[isKnown_ ? 1 : 0];
+    quantize_ = kernels[isKnown_ ? 0 : 1];
     return Status::ok();
   }
 
-  Status execute(uint32_t) override {
+  Status execute(uint32_t microstep) override {
+    if (isKnown_)
+      return encode(addsNow(accumulate_, microstep));
     // Of x, or of the absolute maxima that what wrote x has found. Pieces of 8 elements; a block has as many threads as
     // the kernel's version says, and takes every kParts-th piece.
     const uint64_t pieces = (amax_ ? amax_ : rows_ * columns_) / kPiece;
@@ -53,9 +62,22 @@ private:
   /// Elements that a thread reads at a time.
   static constexpr uint64_t kPiece = 8;
 
+  /// Codes first; each block finds the largest magnitude of what it reads, and one more block the largest of these.
+  Status encode(bool adds) const {
+    const uint64_t tiles = rows_ / kFp8Tile * columns_;
+    if (isBoth_)
+      ZTC_RETURN_IF_ERROR(
+          launch(quantize_, {address(0), address(1), address(2), address(3), address(4), rows_, columns_}, tiles));
+    else
+      ZTC_RETURN_IF_ERROR(launch(quantize_, {address(0), address(1), address(2), address(3), rows_, columns_}, tiles));
+    return launch(maxima_, {address(2), address(operands_.count() - 1), fp8Blocks(rows_ * columns_), uint64_t(adds)},
+                  1);
+  }
+
   CudaKernel maxima_, quantize_;
   uint64_t rows_ = 0, columns_ = 0, amax_ = 0;
-  bool isBoth_ = false;
+  bool isBoth_ = false, isKnown_ = false;
+  plan::Accumulate accumulate_ = plan::OVERWRITE; ///< of the absolute maximum
 };
 
 } // namespace

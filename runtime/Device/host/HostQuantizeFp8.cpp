@@ -33,17 +33,31 @@ public:
     format_ = *format;
     ZTC_RETURN_IF_ERROR(requireElements(from, 0, {rows_, columns_}, dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(requireElements(from, 1, {2}, sizeof(float)));
-    ZTC_RETURN_IF_ERROR(requireElements(from, 2, {kFp8Partials}, sizeof(float)));
+    isKnown_ = call.known_scale();
+    accumulate_ = call.accumulate();
+    ZTC_RETURN_IF_ERROR(
+        requireElements(from, 2, {isKnown_ ? fp8Blocks(rows_ * columns_) : kFp8Partials}, sizeof(float)));
     for (size_t operand = 3; operand < 3 + size_t(results); ++operand)
       ZTC_RETURN_IF_ERROR(requireElements(from, operand, {rows_, columns_}, 1));
+    if (isKnown_ && operandCount() <= 3 + size_t(results))
+      return dataLoss("fp8 codes of a known scale have no place for the absolute maximum");
+    if (isKnown_)
+      return requireElements(from, 3 + size_t(results), {1}, sizeof(float));
     if (operandCount() > 3 + size_t(results))
       amax_ = operandBytes(3 + results) / dataTypeBytes(call.from());
     return Status::ok();
   }
 
-  Status execute(uint32_t) override {
-    const Fp8Scale scale = fp8Scale(largestMagnitude(), format_);
-    std::memcpy(pointer(1), &scale, sizeof scale);
+  Status execute(uint32_t microstep) override {
+    Fp8Scale scale;
+    if (isKnown_) {
+      std::memcpy(&scale, pointer<const std::byte>(1), sizeof scale);
+      auto *largest = pointer<float>(operandCount() - 1);
+      *largest = largerFp8Amax(largestMagnitude(), addsNow(accumulate_, microstep) ? *largest : 0);
+    } else {
+      scale = fp8Scale(largestMagnitude(), format_);
+      std::memcpy(pointer(1), &scale, sizeof scale);
+    }
     resources_.pool.parallelFor(rows_ / kFp8Tile, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
       for (uint64_t band = begin; band < end; ++band)
         for (uint64_t column = 0; column < columns_; column += kStretch)
@@ -68,8 +82,7 @@ private:
     auto *partials = pointer<float>(2);
     const uint64_t elements = amax_ ? amax_ : rows_ * columns_, pieces = (elements + kStretch - 1) / kStretch;
     const size_t operand = amax_ ? operandCount() - 1 : 0;
-    const uint64_t count = std::min(pieces, kFp8Partials);
-    const auto larger = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
+    const uint64_t count = std::min(pieces, isKnown_ ? fp8Blocks(elements) : kFp8Partials);
     resources_.pool.parallelFor(count, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
       for (uint64_t part = begin; part < end; ++part) {
         std::array<float, kStretch> numbers;
@@ -86,7 +99,7 @@ private:
     });
     float largest = 0;
     for (uint64_t part = 0; part < count; ++part)
-      largest = larger(partials[part], largest);
+      largest = largerFp8Amax(partials[part], largest);
     return largest;
   }
 
@@ -110,7 +123,8 @@ private:
   }
 
   uint64_t rows_ = 0, columns_ = 0, amax_ = 0;
-  bool byRows_ = false, byColumns_ = false;
+  bool byRows_ = false, byColumns_ = false, isKnown_ = false;
+  plan::Accumulate accumulate_ = plan::OVERWRITE; ///< of the absolute maximum
   Fp8Format format_ = Fp8Format::E4m3;
   std::optional<NarrowType> narrowType_; ///< nothing: f32
 };

@@ -42,8 +42,11 @@ int main(int argc, char **argv) {
     kernels.push_back(module.addGpuFp8Maxima(type));
     for (bool isE4m3 : {true, false})
       for (auto [byRows, byColumns] : {std::pair(true, false), {false, true}, {true, true}})
-        kernels.push_back(module.addGpuQuantizeFp8(isE4m3, byRows, byColumns, type));
+        for (auto add : {&ztc::KernelModule::addGpuQuantizeFp8, &ztc::KernelModule::addGpuEncodeFp8})
+          kernels.push_back((module.*add)(isE4m3, byRows, byColumns, type));
+    kernels.push_back(module.addGpuNoteCodes(type));
   }
+  kernels.push_back(module.addGpuFp8Largest());
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t lanes : {1, 2, 4, 8}) {
       if (lanes > (type == f32 ? 4 : 8))

@@ -36,6 +36,17 @@ plan::Plan givenPlan() {
   return plan;
 }
 
+/// The scale is known, and the last operand is the absolute maximum.
+plan::Plan knownPlan() {
+  plan::Plan plan = quantizePlan();
+  plan::Step &step = *plan.mutable_programs(0)->mutable_steps(0);
+  step.mutable_quantize_fp8()->set_known_scale(true);
+  step.mutable_quantize_fp8()->set_accumulate(plan::ADD_UNLESS_FIRST);
+  step.mutable_operands(2)->set_bytes(4); // of one block
+  step.add_operands()->set_bytes(4);
+  return plan;
+}
+
 plan::Plan productPlan() {
   plan::Plan plan = planOf(6, 4096);
   plan::ScaledGemm &gemm = *plan.mutable_programs(0)->mutable_steps(0)->mutable_scaled_gemm();
@@ -92,6 +103,16 @@ plan::Plan transposePlan() {
   plan::Plan plan = planOf(2, 4096);
   stepOf(plan).mutable_transpose_codes()->set_rows(32);
   stepOf(plan).mutable_transpose_codes()->set_columns(64);
+  return plan;
+}
+
+/// The absolute maxima of 32 rows are given.
+plan::Plan notePlan() {
+  plan::Plan plan = transposePlan();
+  stepOf(plan).mutable_transpose_codes()->set_maxima(plan::BF16);
+  stepOf(plan).mutable_transpose_codes()->set_accumulate(plan::ADD_UNLESS_FIRST);
+  stepOf(plan).add_operands()->set_bytes(64);
+  stepOf(plan).add_operands()->set_bytes(4);
   return plan;
 }
 
@@ -152,12 +173,30 @@ TEST(Fp8Steps, QuantizeRecordsWithMaximaAreChecked) {
                 });
 }
 
+TEST(Fp8Steps, QuantizeRecordsOfKnownScalesAreChecked) {
+  expectRefused(
+      knownPlan,
+      {
+          {"operands", [](plan::Step &s) { s.mutable_operands()->RemoveLast(); }, "5 operands, 6"},
+          {"scale", [](plan::Step &s) { s.mutable_operands(1)->set_bytes(4); }, "(scale) has 4 bytes, 8"},
+          {"blocks", [](plan::Step &s) { s.mutable_operands(2)->set_bytes(2); }, "(maxima) has 2 bytes, 4"},
+          {"maximum", [](plan::Step &s) { s.mutable_operands(5)->set_bytes(2); }, "(absolute maximum) has 2 bytes, 4"},
+          {"accumulation",
+           [](plan::Step &s) { s.mutable_quantize_fp8()->set_accumulate(static_cast<plan::Accumulate>(9)); },
+           "unknown accumulation"},
+          {"unknown scale", [](plan::Step &s) { s.mutable_quantize_fp8()->set_known_scale(false); },
+           "a scale of their own"},
+          {"kernels", [](plan::Step &s) { s.mutable_quantize_fp8()->add_gpu_kernels(0); }, "1 kernels for GPUs, 2"},
+      });
+}
+
 TEST(Fp8Steps, GivenMaximaSaveAPassOverTheMatrix) {
   const auto bytesOf = [](plan::Plan plan) {
     return definitionOf(stepOf(plan))->bytes({plan, stepOf(plan), [](uint32_t) { return uint64_t(4096); }, 1, true});
   };
   EXPECT_EQ(bytesOf(quantizePlan()), 32u * 64 * (2 + 2 + 1 + 1));
   EXPECT_EQ(bytesOf(givenPlan()), 32u * 64 * (2 + 1 + 1) + 64 * 2);
+  EXPECT_EQ(bytesOf(knownPlan()), 32u * 64 * (2 + 1 + 1));
 }
 
 TEST(Fp8Steps, ProductRecordsAreChecked) {
@@ -228,6 +267,27 @@ TEST(Fp8Steps, TransposedCodesAreChecked) {
       });
 }
 
+TEST(Fp8Steps, TransposedCodesWithMaximaAreChecked) {
+  expectRefused(
+      notePlan,
+      {
+          {"operands", [](plan::Step &s) { s.mutable_operands()->RemoveLast(); }, "3 operands, 4"},
+          {"type", [](plan::Step &s) { s.mutable_transpose_codes()->set_maxima(plan::E4M3); }, "unsuitable type"},
+          {"count", [](plan::Step &s) { s.mutable_operands(2)->set_bytes(40); }, "maxima of 40 bytes"},
+          {"no count", [](plan::Step &s) { s.mutable_operands(2)->clear_bytes(); }, "maxima of 0 bytes"},
+          {"maximum", [](plan::Step &s) { s.mutable_operands(3)->set_bytes(2); }, "(absolute maximum) has 2 bytes, 4"},
+          {"accumulation",
+           [](plan::Step &s) { s.mutable_transpose_codes()->set_accumulate(static_cast<plan::Accumulate>(9)); },
+           "unknown accumulation"},
+          {"kernels",
+           [](plan::Step &s) {
+             s.mutable_transpose_codes()->add_gpu_kernels(0);
+             s.mutable_transpose_codes()->add_gpu_kernels(0);
+           },
+           "2 kernels for GPUs, 1"},
+      });
+}
+
 TEST(Fp8Steps, Texts) {
   plan::Plan quantize = quantizePlan(), given = givenPlan(), product = productPlan();
   const auto text = [](plan::Plan &plan) { return definitionOf(stepOf(plan))->text(plan, stepOf(plan)); };
@@ -238,6 +298,9 @@ TEST(Fp8Steps, Texts) {
   EXPECT_EQ(text(maxima), "amax of 2 ranges of shards bf16");
   EXPECT_EQ(text(codes), "quantize shard bf16 to e4m3, 2 scales");
   EXPECT_EQ(text(transpose), "transpose 32x64 codes");
+  plan::Plan known = knownPlan(), note = notePlan();
+  EXPECT_EQ(text(known), "quantize 32x64 bf16 to e4m3 by both, known scale");
+  EXPECT_EQ(text(note), "transpose 32x64 codes, note amax");
 }
 
 } // namespace

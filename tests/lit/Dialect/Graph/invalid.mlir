@@ -774,6 +774,87 @@ func.func @dequantize(%x: tensor<1140xi8>) {
 
 // -----
 
+// fp8_scales (C1)
+func.func @fp8_scales(%m: tensor<8xf32>, %f: tensor<1xf32>) {
+  // expected-error @+1 {{makes 'tensor<8xf32>' of 'tensor<8xf32>' and 'tensor<1xf32>'}}
+  %s = graph.fp8_scales %m largest %f : tensor<8xf32>, tensor<1xf32>
+  return
+}
+
+// -----
+
+// encode_fp8 (C1)
+func.func @encode_fp8(%x: tensor<32x8xbf16>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{reads 'tensor<32x8xbf16>', which is not a matrix of sizes that are multiples of 16}}
+  %m, %q = graph.encode_fp8 %x scale %s {by_rows} : tensor<32x8xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x8xf8E5M2>
+  return
+}
+
+// -----
+
+// encode_fp8 (C3)
+func.func @encode_fp8(%x: tensor<32x16xbf16>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{gives 1 matrices of codes, 2 are asked for}}
+  %m, %q = graph.encode_fp8 %x scale %s {by_rows, by_columns} : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// encode_fp8 (C4)
+func.func @encode_fp8(%x: tensor<32x16xbf16>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{gives codes 'tensor<32x16xf8E5M2>' of 'tensor<32x16xbf16>'}}
+  %m, %q = graph.encode_fp8 %x scale %s {by_columns} : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// encode_fp8 (C5)
+func.func @encode_fp8(%x: tensor<32x16xbf16>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{gives codes of two formats: 'tensor<32x16xf8E5M2>', 'tensor<16x32xf8E4M3FN>'}}
+  %m, %q:2 = graph.encode_fp8 %x scale %s {by_rows, by_columns} : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E4M3FN>
+  return
+}
+
+// -----
+
+// encode_fp8 (C6)
+func.func @encode_fp8(%x: tensor<32x16xbf16>, %s: tensor<4xf32>) {
+  // expected-error @+1 {{reads the scale 'tensor<4xf32>' and gives the absolute maximum 'tensor<1xf32>', not two elements and one}}
+  %m, %q = graph.encode_fp8 %x scale %s {by_rows} : tensor<32x16xbf16>, tensor<4xf32> -> tensor<1xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// fp8_codes (C1)
+func.func @fp8_codes(%x: tensor<32x16xbf16>, %s: tensor<32x16xbf16>) {
+  // expected-error @+1 {{gives 'tensor<32x16xf8E5M2>' of 'tensor<32x16xbf16>' and 'tensor<32x16xbf16>'}}
+  %q = graph.fp8_codes %x, %s : tensor<32x16xbf16>, tensor<32x16xbf16> -> tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// note_codes (C1)
+func.func @note_codes(%q: tensor<32x16xf8E5M2>, %a: tensor<32x1xbf16>) {
+  // expected-error @+1 {{gives 'tensor<32x16xf8E5M2>' as the transposed 'tensor<32x16xf8E5M2>'}}
+  %m, %t = graph.note_codes %q amax %a : tensor<32x16xf8E5M2>, tensor<32x1xbf16> -> tensor<1xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// note_codes (C2)
+func.func @note_codes(%q: tensor<32x16xf8E5M2>, %a: tensor<8x1xbf16>) {
+  // expected-error @+1 {{gives the absolute maximum 'tensor<1xf32>' of 'tensor<8x1xbf16>'}}
+  %m, %t = graph.note_codes %q amax %a : tensor<32x16xf8E5M2>, tensor<8x1xbf16> -> tensor<1xf32>, tensor<16x32xf8E5M2>
+  return
+}
+
+// -----
+
 // quantize_fp8 (C1)
 func.func @quantize_fp8(%x: tensor<32x8xbf16>) {
   // expected-error @+1 {{reads 'tensor<32x8xbf16>', which is not a matrix of sizes that are multiples of 16}}

@@ -235,6 +235,24 @@ func.func @fp8(%x: tensor<32x16xbf16>, %w: tensor<48x16xbf16>) -> tensor<32x48xf
   return %y : tensor<32x48xf32>
 }
 
+// CHECK-LABEL: func @delayed_scaling
+func.func @delayed_scaling(%x: tensor<32x16xbf16>, %known: tensor<8xf32>) -> (tensor<1xf32>, tensor<1xf32>) {
+  %f = graph.constant dense<[448.0, 57344.0]> : tensor<2xf32>
+  // CHECK: graph.fp8_scales %{{.*}} largest %{{.*}} : tensor<8xf32>, tensor<2xf32>
+  %scales = graph.fp8_scales %known largest %f : tensor<8xf32>, tensor<2xf32>
+  %s = graph.slice %scales, [4] : tensor<8xf32> -> tensor<2xf32>
+  // CHECK: %{{.*}}, %{{.*}}:2 = graph.encode_fp8 %{{.*}} scale %{{.*}} {by_columns, by_rows} : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
+  %m, %q:2 = graph.encode_fp8 %x scale %s {by_columns, by_rows} : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
+  %first = graph.slice %s, [0] : tensor<2xf32> -> tensor<1xf32>
+  %b = graph.broadcast %first : tensor<1xf32> -> tensor<32x16xf32>
+  // CHECK: graph.fp8_codes %{{.*}}, %{{.*}} : tensor<32x16xbf16>, tensor<32x16xf32> -> tensor<32x16xf8E5M2>
+  %c = graph.fp8_codes %x, %b : tensor<32x16xbf16>, tensor<32x16xf32> -> tensor<32x16xf8E5M2>
+  %a = graph.row_amax %x : tensor<32x16xbf16> -> tensor<32x1xbf16>
+  // CHECK: graph.note_codes %{{.*}} amax %{{.*}} : tensor<32x16xf8E5M2>, tensor<32x1xbf16> -> tensor<1xf32>, tensor<16x32xf8E5M2>
+  %n, %t = graph.note_codes %c amax %a : tensor<32x16xf8E5M2>, tensor<32x1xbf16> -> tensor<1xf32>, tensor<16x32xf8E5M2>
+  return %m, %n : tensor<1xf32>, tensor<1xf32>
+}
+
 // CHECK-LABEL: func @matmul_add
 func.func @matmul_add(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %r: tensor<8x6xbf16>) -> tensor<8x6xbf16> {
   // CHECK: graph.matmul_add %{{.*}}, %{{.*}}, %{{.*}} {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
