@@ -3,6 +3,7 @@
 #include "compiler/Codegen/KernelState.h"
 #include "compiler/Codegen/LowerKernels.h"
 #include "compiler/Codegen/MathExpand.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -155,12 +156,14 @@ static LoweredGroup named(KernelModule::State &state, graph::FusionOp group, con
   return lowered;
 }
 
-/// From here on the kernels of `group` that write results come as variants too that add to them.
-static void wantAdds(KernelModule::State &state, KnownGroup &group) {
+/// From here on the kernels of `group` that write results come as variants too that add to them; but none that writes
+/// codes, to which nothing can be added. `results`: of the group.
+static void wantAdds(KernelModule::State &state, KnownGroup &group, TypeRange results) {
   SmallVector<Attribute> schedules;
   for (KernelDescription &kernel : group.lowered.kernels) {
     auto isResult = [](const KernelBuffer &buffer) { return buffer.kind == KernelBuffer::Kind::Result; };
-    if (!kernel.hasAdd && llvm::any_of(kernel.buffers, isResult)) {
+    auto isCodes = [&](const KernelBuffer &buffer) { return isResult(buffer) && graph::isFp8(results[buffer.index]); };
+    if (!kernel.hasAdd && llvm::any_of(kernel.buffers, isResult) && llvm::none_of(kernel.buffers, isCodes)) {
       kernel.hasAdd = true;
       ++state.names[kernel.name + "_add"];
     }
@@ -187,7 +190,7 @@ FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withA
     known = state_->groups.try_emplace(key, std::move(added)).first;
   }
   if (withAdd)
-    wantAdds(*state_, known->second);
+    wantAdds(*state_, known->second, group.getResultTypes());
   return known->second.lowered;
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/WeightFormats.h"
 #include "compiler/Reference/Interpreter.h"
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -38,10 +39,12 @@ static double largestMagnitude(const Tensor &x) {
   return largest;
 }
 
-/// What a number becomes. Without rounding codes are numbers times their scale: the product of two is what it would be
-/// without any.
+/// What a number becomes. Without rounding codes are numbers times their scale, within what the format has: the product
+/// of two is what it would be without any, where scales are of these numbers.
 static double codeOf(double value, double scale, Fp8Format format, bool rounds) {
-  return rounds ? fromFp8(toFp8(float(value) * float(scale), format), format) : value * scale;
+  const double largest = largestFp8(format);
+  return rounds ? fromFp8(toFp8(float(value) * float(scale), format), format)
+                : std::clamp(value * scale, -largest, largest);
 }
 
 /// The codes of `x` in the orders that are asked for.

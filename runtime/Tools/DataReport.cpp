@@ -20,6 +20,7 @@ StatusOr<std::string> dataReport(const RunOptions &options, uint64_t seq, uint64
                                       .seq = seq,
                                       .vocabulary = vocabulary,
                                       .text = {.tokenizer = std::move(tokenizer),
+                                               .cacheFolder = {},
                                                .temporaryFolder = options.temporaryFolder,
                                                .threads = std::max(1u, std::thread::hardware_concurrency())},
                                       .pack = options.pack,

@@ -154,7 +154,9 @@ with scratch() as work:
     check("simt: stages 0 and 3 on two have the same bits", shards[0] == shards[1] and shards[0], shards)
 
     done = compile_plan(work, "verified", "--verify", expect=0)
-    check("--verify: passes keep what they should, and so does a run", "so do two updates of a run" in done.stdout + done.stderr, done.stdout + done.stderr)
+    said = done.stdout + done.stderr
+    check("--verify: passes keep what they should, and so does a run", "so do two updates of a run" in said, said)
+    check("--verify: kernels that write codes too, at their real sizes", "at their real sizes, agree" in said and "its real size" not in said, said)
 
     # Refused.
     done = compile_plan(work, "refused", "--update=in-backward", expect=None)
