@@ -29,6 +29,10 @@ const MacroCase kMacros[] = {
      R"(func.func @f(%x: tensor<2x3x2x4xf64>, %w: tensor<4xf64>, %g: tensor<2x3x2x4xf64>) -> (tensor<2x3x2x4xf64>, tensor<4xf64>) {
        %dx, %dw = graph.rms_norm_grad %x, %w, %g, 1.0e-5 : tensor<2x3x2x4xf64>, tensor<4xf64> return %dx, %dw : tensor<2x3x2x4xf64>, tensor<4xf64> })",
      false},
+    {"fp8_scales",
+     R"(func.func @f(%m: tensor<12xf32>, %l: tensor<3xf32>) -> tensor<12xf32> {
+       %s = graph.fp8_scales %m largest %l : tensor<12xf32>, tensor<3xf32> return %s : tensor<12xf32> })",
+     false},
     {"softmax", R"(func.func @f(%x: tensor<2x3x5xf64>) -> tensor<2x3x5xf64> {
        %y = graph.softmax %x : tensor<2x3x5xf64> return %y : tensor<2x3x5xf64> })"},
     {"swiglu", R"(func.func @f(%g: tensor<3x4xf64>, %u: tensor<3x4xf64>) -> tensor<3x4xf64> {
