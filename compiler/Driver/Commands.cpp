@@ -62,13 +62,12 @@ std::string unusable(const CompileOptions &o) {
   if (o.precision != StoragePrecision::Fp8) {
     for (const char *option : {"fp8-gradients", "fp8-scaling"})
       if (o.given.count(option))
-        return std::string("--") + option + ": is of --precision=fp8, this is " + wordOf(o.precision);
+        return std::string("--") + option + " is an option of --precision=fp8, and this is " + wordOf(o.precision);
     return "";
   }
   if (o.fp8Scaling == Fp8Scaling::Delayed && o.updateTime == UpdateTime::InBackward)
-    return "--fp8-scaling=delayed beside --update=in-backward: the first step's scales are found by computing it "
-           "without an "
-           "update, which that makes part of it; compile with --fp8-scaling=dynamic";
+    return "--fp8-scaling=delayed beside --update=in-backward: the first step is computed without an update to find "
+           "its scales, and here the update is a part of it; take --fp8-scaling=dynamic";
   for (const std::string &target : o.targets)
     if (const DeviceTarget *device = findDeviceTarget(target); device && !(device->products & kFp8Products))
       return "--target=" + target + ": has no products in fp8 (" + device->devices.str() +

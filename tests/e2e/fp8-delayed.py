@@ -162,5 +162,5 @@ with scratch() as work:
     done = compile_plan(work, "refused", "--update=in-backward", expect=None)
     check("updates in the backward", done.returncode and "--fp8-scaling=delayed beside --update=in-backward" in done.stderr, done.stderr)
     done = run("ztc", "compile", FOLDER, f"--seq={golden['seq']}", "--precision=bf16", "--fp8-scaling=delayed", "-o", work / "refused.bin", expect=2)
-    check("without fp8", "--fp8-scaling: is of --precision=fp8" in done.stderr, done.stderr)
+    check("without fp8", "--fp8-scaling is an option of --precision=fp8" in done.stderr, done.stderr)
 finish()

@@ -210,7 +210,7 @@ with scratch() as work:
     done = compile_plan(work, "refused", "--lora=r=4,alpha=8,targets=all-linear", "--quantize=nf4", expect=2)
     check("beside weights in fewer bits", "--precision=fp8 beside --quantize=nf4" in done.stderr, done.stderr)
     done = run("ztc", "compile", FOLDER, *SIZES, "--precision=bf16", "--fp8-gradients=e4m3", "-o", work / "refused.bin", expect=2)
-    check("formats of gradients without fp8", "--fp8-gradients: is of --precision=fp8" in done.stderr, done.stderr)
+    check("formats of gradients without fp8", "--fp8-gradients is an option of --precision=fp8" in done.stderr, done.stderr)
     done = run("ztc", "compile", FOLDER, "--batch=1", "--seq=9", "--precision=fp8", "-o", work / "refused.bin", expect=1)
     check("sizes that no product has", "no product of a transformer block can be in fp8" in done.stderr, done.stderr)
     policy = work / "policy.json"
