@@ -293,7 +293,7 @@ LossScale RunStages::firstLossScale() const {
 Status RunStages::restoreFp8Maxima() {
   if (!resumed_ || resumed_->state.fp8Maxima.empty() || !runner_->needsFp8Maxima())
     return Status::ok();
-  const Status set = runner_->setFp8Maxima(resumed_->state.fp8Maxima);
+  Status set = runner_->setFp8Maxima(resumed_->state.fp8Maxima);
   if (set.code() != StatusCode::InvalidArgument)
     return set;
   progress_.note("the plan scales other matrices for fp8 than the checkpoint's: their scales are found anew");
