@@ -30,5 +30,4 @@ else
   echo "left out (tests/run.sh --all runs them):"
   for script in tests/long/*.sh; do [ "$script" = tests/long/run.sh ] || echo "  $(basename "$script" .sh)"; done
 fi
-# One more than processors: many tests wait for ranks, time limits and disks.
-ctest --test-dir build -j "$(($(nproc) + 1))" --output-on-failure --timeout 600
+ctest --test-dir build -j "$(nproc)" --output-on-failure --timeout 600
