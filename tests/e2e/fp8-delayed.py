@@ -4,17 +4,13 @@ evaluation; a GPU of the stand-ins; what is refused."""
 import json
 import math
 
-from support import GOLDEN, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins
+from support import GOLDEN, check, finish, gradient_errors, numbers, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins, train_golden
 
 FOLDER = GOLDEN / "fp8"
 golden = json.loads((FOLDER / "fp8.json").read_text())
 KEYS = ("first_loss", "gradient", "losses")
 STAND_INS = stand_ins(2, ZTC_CUDNN="0")
 DATA = f"--data={FOLDER / 'data.safetensors'}"
-
-
-def l2(values):
-    return math.sqrt(sum(x * x for x in values))
 
 
 def compile_plan(work, name, *arguments, **expected):
@@ -25,26 +21,12 @@ def compile_plan(work, name, *arguments, **expected):
     return done if expected else plan
 
 
-def train(work, plan, *more, steps=golden["steps"], **environment):
-    """Gradients of the first step, and the log's steps."""
-    gradients, log = work / "gradients", work / "log"
-    log.unlink(missing_ok=True)
-    arguments = [x for x in optimizer_arguments(golden) if "--device" not in x]
-    if not any(str(x).startswith("--gpus") for x in more):
-        arguments.append("--device=cpu")
-    done = run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", f"--dump-gradients={gradients}", *arguments, *more, **environment)
-    if done.returncode:
-        return {}, []
-    return read_safetensors(gradients), read_log(log)[1]
+def train(work, plan, *more, **options):
+    return train_golden(work, plan, FOLDER, golden, *more, **options)
 
 
 def worst(mine, want):
-    largest = max(l2(v) for _, v in want.values())
-    return max((l2([a - b for a, b in zip(mine[n][1], w)]) / max(l2(w), 1e-3 * largest), n) for n, (_, w) in want.items())
-
-
-def numbers(steps):
-    return [(x["loss"], x["grad_norm"]) for x in steps]
+    return max((error, name) for name, error in gradient_errors(mine, want).items())
 
 
 def texts(plan):

@@ -4,7 +4,7 @@ what is refused."""
 import json
 import math
 
-from support import GOLDEN, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins
+from support import GOLDEN, check, finish, gradient_errors, numbers, read_log, read_safetensors, run, scratch, stand_ins, train_golden
 
 FOLDER = GOLDEN / "fp8"
 golden = json.loads((FOLDER / "fp8.json").read_text())
@@ -18,10 +18,6 @@ NEAR = {kind: [2 * max(golden[way]["other_attention"][key] for way in {kind, kin
 STAND_INS = stand_ins(2, ZTC_CUDNN="0")
 
 
-def l2(values):
-    return math.sqrt(sum(x * x for x in values))
-
-
 def compile_plan(work, name, *arguments, model=FOLDER, **expected):
     plan = work / f"{name}.bin"
     batch = golden["batch"] if not any(str(x).startswith("--batch") for x in arguments) else None
@@ -29,22 +25,12 @@ def compile_plan(work, name, *arguments, model=FOLDER, **expected):
     return done if expected else plan
 
 
-def train(work, plan, *more, steps=golden["steps"], **environment):
-    gradients, log = work / "gradients", work / "log"
-    log.unlink(missing_ok=True)
-    arguments = [x for x in optimizer_arguments(golden) if "--device" not in x]
-    if not any(str(x).startswith("--gpus") for x in more):
-        arguments.append("--device=cpu")
-    done = run("ztc-run", plan, f"--data={FOLDER / 'data.safetensors'}", f"--steps={steps}", f"--log-json={log}", f"--dump-gradients={gradients}",
-               *arguments, *more, **environment)
-    if done.returncode:
-        return {}, []
-    return read_safetensors(gradients), read_log(log)[1]
+def train(work, plan, *more, **options):
+    return train_golden(work, plan, FOLDER, golden, *more, **options)
 
 
 def worst(mine, want):
-    largest = max(l2(v) for _, v in want.values())
-    return max((l2([a - b for a, b in zip(mine[n][1], w)]) / max(l2(w), 1e-3 * largest), n) for n, (_, w) in want.items())
+    return max((error, name) for name, error in gradient_errors(mine, want).items())
 
 
 def close(case, mine, steps, want, losses, limits):
@@ -52,10 +38,6 @@ def close(case, mine, steps, want, losses, limits):
     check(f"{case}: worst gradient", worst(mine, want)[0] <= limits[1], worst(mine, want))
     drift = max(abs(s["loss"] - w) for s, w in zip(steps, losses))
     check(f"{case}: losses over {len(steps)} steps", len(steps) == len(losses) and drift <= limits[2], drift)
-
-
-def numbers(steps):
-    return [(x["loss"], x["grad_norm"]) for x in steps]
 
 
 def memory_row(*options):

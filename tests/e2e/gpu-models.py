@@ -2,9 +2,7 @@
 """Whole models on the CUDA device, over the stand-ins of tests/standin: the host's losses, norms and first gradients within rounding, in every
 precision, on one GPU and with shards on two, with attention by own kernels and by cuDNN; predicted is allocated; what the run says where cuDNN
 cannot be used; a plan for GPUs alone."""
-import math
-
-from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch, stand_ins
+from support import BUILD, GOLDEN, check, compile_golden, finish, gradient_errors, read_log, read_safetensors, run, scratch, stand_ins
 
 ENVIRONMENT = stand_ins(2)
 CUDNN = (BUILD / "lib/libztc-cudnn.so").exists()
@@ -16,10 +14,6 @@ SKIPS = 3  # of the run in fp16 whose scale is too large at first
 # from one in fp32 on the host alone (up to 2e-3 in fp16, 1e-2 in bf16). The first norm in fp16 may be off by half a unit in the last place of f16: logits
 # are rounded to it, and one whose sum has another order may fall to the other neighbour (3.4e-4 where they are, 1.7e-4 where the head is kept in fp32).
 LIMITS = {"fp32": (1e-6, 1e-6, 1e-6, 1e-5), "bf16": (2e-3, 2e-3, 1e-2, 4e-2), "fp16": (3e-4, 2**-11, 2e-3, 6e-3)}
-
-
-def l2(values):
-    return math.sqrt(sum(x * x for x in values))
 
 
 def train(plan, name, model, *more, steps=STEPS, env=OWN, **expected):
@@ -67,8 +61,7 @@ def close(case, precision, head, wanted, gotten, whose="the host"):
         pairs = [(a[key], b[key]) for a, b in zip(gpu, host) if key == "loss" or not b["skipped"]]
         far = [abs(a - b) / abs(b) for a, b in pairs]
         check(f"{case}: {key} as by {whose}", len(far) == len(limits) and all(x <= limit for x, limit in zip(far, limits)), far)
-    largest = max(l2(values) for _, values in want.values())
-    errors = {name: l2([a - b for a, b in zip(got[name][1], values)]) / max(l2(values), 1e-2 * largest) for name, (_, values) in want.items()}
+    errors = gradient_errors(got, want, floor=1e-2)
     worst = max(errors, key=errors.get)
     check(f"{case}: gradients as by {whose}", errors[worst] <= gradient, (worst, errors[worst]))
 

@@ -1,27 +1,12 @@
 #!/usr/bin/env python3
 """bf16 and fp16 against PyTorch's fp32 run (tests/golden), policies, bf16 moments; what the options refuse."""
 import json
-import math
 
-from support import GOLDEN, check, compile_golden, finish, optimizer_arguments, read_log, read_safetensors, run, scratch
+from support import GOLDEN, check, compile_golden, finish, gradient_errors, optimizer_arguments, read_log, read_safetensors, run, scratch, train_golden
 
 # First loss, worst gradient, losses of the run. PyTorch with all of these models in bf16 or fp16 is up to 1.6e-3 and 1.8e-4 away in the loss (a
 # mean over 32 tokens: chance), 2.2e-2 and 4.8e-3 in the worst gradient.
 LIMITS = {"bf16": (4e-3, 4e-2, 6e-3), "fp16": (8e-4, 6e-3, 2e-3)}
-
-
-def l2(values):
-    return math.sqrt(sum(x * x for x in values))
-
-
-def train(work, plan, folder, golden, *more):
-    """(first gradients, steps) of a run on the golden data."""
-    gradients, log = work / "gradients", work / "log"
-    log.unlink(missing_ok=True)
-    run("ztc-run", plan, f"--data={folder / 'data.safetensors'}", f"--steps={golden['steps']}", f"--log-json={log}", f"--dump-gradients={gradients}",
-        *optimizer_arguments(golden), *more)
-    return read_safetensors(gradients), read_log(log)[1]
-
 
 for name, precision in (("grouped", "bf16"), ("tied", "bf16"), ("grouped", "fp16"), ("head-norms", "fp16")):
     folder, case = GOLDEN / name, f"{name} {precision}"
@@ -29,11 +14,10 @@ for name, precision in (("grouped", "bf16"), ("tied", "bf16"), ("grouped", "fp16
     loss, gradient, run_limit = LIMITS[precision]
     with scratch() as work:
         plan = compile_golden(work, name, f"--precision={precision}", batch=golden["batch"], seq=golden["seq"])
-        mine, steps = train(work, plan, folder, golden)
+        mine, steps = train_golden(work, plan, folder, golden)
         want = read_safetensors(folder / "golden.safetensors")
         check(f"{case}: first loss", abs(steps[0]["loss"] - golden["losses"][0]) <= loss, abs(steps[0]["loss"] - golden["losses"][0]))
-        largest = max(l2(v) for _, v in want.values())
-        errors = {n: l2([a - b for a, b in zip(mine[n][1], w)]) / max(l2(w), 1e-2 * largest) for n, (_, w) in want.items()}
+        errors = gradient_errors(mine, want, floor=1e-2)
         worst = max(errors, key=errors.get)
         check(f"{case}: worst gradient", errors[worst] <= gradient, (worst, errors[worst]))
         check(f"{case}: the precision is used", errors[worst] > gradient / 100, errors[worst])
@@ -81,7 +65,7 @@ with scratch() as work:
     policy = work / "policy.json"
     policy.write_text(json.dumps({"fp32": ["norm", r"layers\.0\.self_attn"]}))
     plan = compile_golden(work, "grouped", "--precision=bf16", f"--precision-policy={policy}", **sizes)
-    kept, steps = train(work, plan, folder, golden)
+    kept, steps = train_golden(work, plan, folder, golden)
     check("a policy's run ends near the golden one", abs(steps[-1]["loss"] - golden["losses"][-1]) <= LIMITS["bf16"][2], steps[-1]["loss"])
     model = folder / "model.onnx"
     for text, status, needs in (('{"fp32": ["layers.99"]}', 1, "matches no parameter and no layer"), ('{"fp32": ["("]}', 1, "not a regular expression"),

@@ -230,6 +230,33 @@ def check_curves(name, steps, golden, *curves):
         check(f"{name}: {what} over {len(golden[key])} steps", len(errors) == len(steps) == len(golden[key]) > 0 and max(errors) <= limit, max(errors, default=None))
 
 
+def l2(values):
+    return math.sqrt(sum(x * x for x in values))
+
+
+def gradient_errors(mine, want, floor=1e-3):
+    """Of each tensor of `want` the relative L2 error; what its length is divided by is at least `floor` of the longest one's."""
+    largest = max(l2(values) for _, values in want.values())
+    return {name: l2([a - b for a, b in zip(mine[name][1], values)]) / max(l2(values), floor * largest) for name, (_, values) in want.items()}
+
+
+def numbers(steps):
+    """Of the steps of a log what runs with equal bits have in common."""
+    return [(x["loss"], x["grad_norm"]) for x in steps]
+
+
+def train_golden(work, plan, folder, golden, *more, steps=None, **environment):
+    """Trains a plan on the data of a golden run, on the CPU where `more` names no GPUs: the gradients of the first step and the log's steps, both empty where the run fails."""
+    gradients, log = work / "gradients", work / "log"
+    log.unlink(missing_ok=True)
+    arguments = [x for x in optimizer_arguments(golden) if "--device" not in x]
+    if not any(str(x).startswith("--gpus") for x in more):
+        arguments.append("--device=cpu")
+    done = run("ztc-run", plan, f"--data={folder / 'data.safetensors'}", f"--steps={steps or golden['steps']}", f"--log-json={log}", f"--dump-gradients={gradients}",
+               *arguments, *more, **environment)
+    return (read_safetensors(gradients), read_log(log)[1]) if done.returncode == 0 else ({}, [])
+
+
 def check_run(folder, golden, plan, work, loss, gradient, run_limit, norm):
     """Trains a plan as golden.json says and holds first loss, every gradient, losses, norms and learning rates against PyTorch's; the log, or None."""
     name = folder.name
@@ -241,12 +268,11 @@ def check_run(folder, golden, plan, work, loss, gradient, run_limit, norm):
     check(f"{name}: first loss", abs(steps[0]["loss"] - golden["losses"][0]) <= loss, abs(steps[0]["loss"] - golden["losses"][0]))
     mine, want = read_safetensors(work / "gradients"), read_safetensors(folder / "golden.safetensors")
     check(f"{name}: gradients have PyTorch's names", set(mine) == set(want), sorted(set(mine) ^ set(want))[:4])
-    largest, worst = max(math.sqrt(sum(x * x for x in v)) for _, v in want.values()), (0.0, "")
+    largest, worst = max(l2(v) for _, v in want.values()), (0.0, "")
     for tensor in set(mine) & set(want):
         (shape, g), (expected, w) = mine[tensor], want[tensor]
         check(f"{name}: shape of {tensor}", shape == expected) if shape != expected else None
-        size = math.sqrt(sum(x * x for x in w))
-        error = math.sqrt(sum((a - b) ** 2 for a, b in zip(g, w))) / max(size, 1e-3 * largest)
+        error = l2([a - b for a, b in zip(g, w)]) / max(l2(w), 1e-3 * largest)
         worst = max(worst, (error, tensor))
     check(f"{name}: worst gradient, relative L2", worst[0] <= gradient and worst[1], worst)
     check(f"{name}: every step is there", len(steps) == golden["steps"], len(steps))
