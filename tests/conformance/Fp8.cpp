@@ -240,14 +240,24 @@ TEST(Fp8Conformance, ShardsOfABucket) {
   }
 }
 
+std::vector<uint8_t> someCodes(size_t count) {
+  std::vector<uint8_t> codes(count);
+  for (uint64_t i = 0; i < count; ++i)
+    codes[i] = uint8_t(i * 7 + i / 251);
+  return codes;
+}
+
+std::vector<uint8_t> transposed(const std::vector<uint8_t> &codes, uint64_t rows, uint64_t columns) {
+  std::vector<uint8_t> result(codes.size());
+  for (uint64_t row = 0; row < rows; ++row)
+    for (uint64_t column = 0; column < columns; ++column)
+      result[column * rows + row] = codes[row * columns + column];
+  return result;
+}
+
 TEST(Fp8Conformance, TransposedCodes) {
   for (auto [rows, columns] : {std::pair<uint64_t, uint64_t>{16, 16}, {48, 112}, {272, 1040}}) {
-    std::vector<uint8_t> codes(rows * columns), want(rows * columns);
-    for (uint64_t i = 0; i < codes.size(); ++i)
-      codes[i] = uint8_t(i * 7 + i / 251);
-    for (uint64_t row = 0; row < rows; ++row)
-      for (uint64_t column = 0; column < columns; ++column)
-        want[column * rows + row] = codes[row * columns + column];
+    const std::vector<uint8_t> codes = someCodes(rows * columns), want = transposed(codes, rows, columns);
     StepRunner runner;
     const uint32_t from = runner.slot(codes), to = runner.scratch(codes.size(), false);
     plan::TransposeCodes &call = *runner.step("transpose", {from, to})->mutable_transpose_codes();
@@ -265,12 +275,7 @@ TEST(Fp8Conformance, TransposedCodesAndTheirMaximum) {
     for (auto [rows, columns, parts] : {std::tuple<uint64_t, uint64_t, uint64_t>{16, 16, 16}, {272, 1040, 544}})
       for (plan::Accumulate accumulate : {plan::OVERWRITE, plan::ADD})
         for (float before : {0.5f, 1000.0f}) {
-          std::vector<uint8_t> codes(rows * columns), want(rows * columns);
-          for (uint64_t i = 0; i < codes.size(); ++i)
-            codes[i] = uint8_t(i * 7 + i / 251);
-          for (uint64_t row = 0; row < rows; ++row)
-            for (uint64_t column = 0; column < columns; ++column)
-              want[column * rows + row] = codes[row * columns + column];
+          const std::vector<uint8_t> codes = someCodes(rows * columns), want = transposed(codes, rows, columns);
           std::vector<float> maxima = randomFloats(parts, 4);
           for (float &maximum : maxima)
             maximum = std::abs(maximum);
