@@ -221,8 +221,7 @@ private:
   Value encode(Value first, Value second, Fp8Format format) {
     Type codes =
         format == Fp8Format::E4m3 ? Type(Float8E4M3FNType::get(b.getContext())) : Float8E5M2Type::get(b.getContext());
-    return NVVM::ConvertF32x2ToF8x2Op::create(b, b.getI16Type(), second, first, NVVM::FPRoundingMode::RN,
-                                              NVVM::SaturationMode::SATFINITE, /*relu=*/false, codes);
+    return b.fp8Pair(first, second, codes);
   }
 
   BlockKernel &k;

@@ -3,7 +3,6 @@
 #include "compiler/Codegen/MathExpand.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "runtime/Core/Fp8.h"
@@ -251,16 +250,12 @@ Value fp8Code(KernelBuilder &b, Value number, Fp8Format format) {
 /// The same by a GPU's instruction for two numbers.
 Value fp8CodesOnGpu(KernelBuilder &b, Value numbers, Type format) {
   const int64_t lanes = lanesOf(numbers.getType());
-  auto pair = [&](Value first, Value second) -> Value {
-    return NVVM::ConvertF32x2ToF8x2Op::create(b, b.getI16Type(), second, first, NVVM::FPRoundingMode::RN,
-                                              NVVM::SaturationMode::SATFINITE, /*relu=*/false, format);
-  };
   if (lanes == 1)
-    return arith::TruncIOp::create(b, b.getI8Type(), pair(numbers, numbers));
+    return arith::TruncIOp::create(b, b.getI8Type(), b.fp8Pair(numbers, numbers, format));
   auto lane = [&](int64_t index) -> Value { return vector::ExtractOp::create(b, numbers, index); };
   SmallVector<Value> pairs;
   for (int64_t i = 0; i < lanes; i += 2)
-    pairs.push_back(pair(lane(i), lane(i + 1)));
+    pairs.push_back(b.fp8Pair(lane(i), lane(i + 1), format));
   Value words = vector::FromElementsOp::create(b, VectorType::get({lanes / 2}, b.getI16Type()), pairs);
   return vector::BitCastOp::create(b, VectorType::get({lanes}, b.getI8Type()), words);
 }

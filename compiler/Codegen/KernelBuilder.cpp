@@ -188,6 +188,11 @@ Value KernelBuilder::exchange(Value value, int64_t mask) {
   return NVVM::ShflOp::create(*this, value.getType(), all, value, other, last, NVVM::ShflKind::bfly, UnitAttr());
 }
 
+Value KernelBuilder::fp8Pair(Value first, Value second, Type format) {
+  return NVVM::ConvertF32x2ToF8x2Op::create(*this, getI16Type(), second, first, NVVM::FPRoundingMode::RN,
+                                            NVVM::SaturationMode::SATFINITE, /*relu=*/false, format);
+}
+
 Type KernelBuilder::element(Type type) {
   type = getElementTypeOrSelf(type);
   if (auto integer = dyn_cast<IntegerType>(type))

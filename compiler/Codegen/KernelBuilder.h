@@ -67,6 +67,8 @@ public:
   mlir::Value ballot(mlir::Value condition);
   /// The value that the lane with this lane's number xor `mask` has. All lanes of the warp must come by. f32 or i32.
   mlir::Value exchange(mlir::Value value, int64_t mask);
+  /// The fp8 codes of two f32, saturated, in a format's type: i16, the first one in the lower byte.
+  mlir::Value fp8Pair(mlir::Value first, mlir::Value second, mlir::Type format);
 
   /// The element type of `type`, which may be of another context, in this one; null for what kernels do not know.
   mlir::Type element(mlir::Type type);

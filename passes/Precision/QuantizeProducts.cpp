@@ -123,36 +123,33 @@ private:
   }
 
   /// Codes of an activation are made once, in front of their first reader; those of a weight in front of each.
+  /// Where scales are delayed those of activations are what the step before gives.
   void make(Codes &wanted, Value matrix, bool isWeight) {
     auto type = cast<RankedTensorType>(matrix.getType());
-    SmallVector<Type> results{RankedTensorType::get({2}, builder.getF32Type())};
+    const bool isKnown = isDelayed && !isWeight;
+    SmallVector<Type> results{RankedTensorType::get({isKnown ? 1 : 2}, builder.getF32Type())};
     if (wanted.byRows)
       results.push_back(RankedTensorType::get(type.getShape(), wanted.format));
     if (wanted.byColumns)
       results.push_back(RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, wanted.format));
-    const auto flag = [&](bool is) { return is ? builder.getUnitAttr() : UnitAttr(); };
-    if (isDelayed && !isWeight)
-      return encode(wanted, matrix, results);
     Value given = isWeight ? amaxOf(matrix, wanted.first) : Value();
     builder.setInsertionPoint(wanted.first);
-    auto op = graph::QuantizeFp8Op::create(builder, wanted.first->getLoc(), results, matrix, given, flag(wanted.byRows),
-                                           flag(wanted.byColumns), flag(isWeight));
-    wanted.scale = op.getScale();
-    wanted.rows = wanted.byRows ? op.getCodes().front() : Value();
-    wanted.columns = wanted.byColumns ? op.getCodes().back() : Value();
-  }
-
-  /// The same with the scale that the step before gives.
-  void encode(Codes &wanted, Value matrix, SmallVector<Type> &results) {
-    builder.setInsertionPoint(wanted.first);
-    results.front() = RankedTensorType::get({1}, builder.getF32Type());
+    const Location loc = wanted.first->getLoc();
     const auto flag = [&](bool is) { return is ? builder.getUnitAttr() : UnitAttr(); };
-    auto op = graph::EncodeFp8Op::create(builder, wanted.first->getLoc(), results, matrix, wanted.known,
-                                         flag(wanted.byRows), flag(wanted.byColumns));
-    wanted.scale = wanted.known;
-    wanted.amax = op.getAmax();
-    wanted.rows = wanted.byRows ? op.getCodes().front() : Value();
-    wanted.columns = wanted.byColumns ? op.getCodes().back() : Value();
+    const UnitAttr byRows = flag(wanted.byRows), byColumns = flag(wanted.byColumns);
+    SmallVector<Value> made;
+    if (isKnown) {
+      auto op = graph::EncodeFp8Op::create(builder, loc, results, matrix, wanted.known, byRows, byColumns);
+      wanted.scale = wanted.known;
+      wanted.amax = op.getAmax();
+      made = op.getCodes();
+    } else {
+      auto op = graph::QuantizeFp8Op::create(builder, loc, results, matrix, given, byRows, byColumns, flag(isWeight));
+      wanted.scale = op.getScale();
+      made = op.getCodes();
+    }
+    wanted.rows = wanted.byRows ? made.front() : Value();
+    wanted.columns = wanted.byColumns ? made.back() : Value();
   }
 
   RankedTensorType recordsType() {

@@ -44,12 +44,7 @@ StatusOr<StepRunner> StepRunner::create(const plan::Plan &plan, Executor &execut
       return invalidArgument(fmt::format("the plan has no program {}: it cannot be trained", program));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<ReadBack> results, executor.createReadBack(sizeof(Results)));
   StepRunner runner(plan, executor, std::move(results));
-  runner.needsFp8Maxima_ = runner.fp8Records() > 0;
-  if (runner.needsFp8Maxima_) {
-    const std::vector<float> unknown(runner.fp8Records() * kFp8ScaleRecord);
-    ZTC_RETURN_IF_ERROR(
-        executor.writeSlot(plan.bindings().fp8_amax(), 0, unknown.data(), unknown.size() * sizeof(float)));
-  }
+  ZTC_RETURN_IF_ERROR(runner.setFp8Maxima(std::vector<float>(runner.fp8Records()))); // not known
   return StatusOr<StepRunner>(std::move(runner));
 }
 
@@ -73,12 +68,13 @@ Status StepRunner::setFp8Maxima(std::span<const float> maxima) {
   if (maxima.size() != fp8Records())
     return invalidArgument(
         fmt::format("{} absolute maxima of fp8 matrices, the plan has {}", maxima.size(), fp8Records()));
+  if (maxima.empty())
+    return Status::ok();
   std::vector<float> records(maxima.size() * kFp8ScaleRecord);
   for (size_t i = 0; i < maxima.size(); ++i)
     records[i * kFp8ScaleRecord] = maxima[i];
-  if (!records.empty())
-    ZTC_RETURN_IF_ERROR(
-        executor_->writeSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float)));
+  ZTC_RETURN_IF_ERROR(
+      executor_->writeSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float)));
   needsFp8Maxima_ = std::ranges::none_of(maxima, [](float maximum) { return maximum > 0; });
   return Status::ok();
 }
