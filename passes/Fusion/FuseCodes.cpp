@@ -19,7 +19,7 @@ graph::FusionOp withOperand(graph::FusionOp fusion, Value value, BlockArgument &
   return fusion;
 }
 
-/// `fusion` without its result `index`, which nobody reads.
+/// `fusion` without its result `index`, which has no uses.
 graph::FusionOp withoutResult(graph::FusionOp fusion, unsigned index) {
   fusion.getBody().front().getTerminator()->eraseOperand(index);
   OpBuilder builder(fusion);

@@ -135,8 +135,8 @@ def FuseCodes : Pass<"ztc-fuse-codes", "mlir::ModuleOp"> {
   let summary = "The kernel that computes what is encoded writes the fp8 codes.";
   let description = [{
     Afterwards the codes of a `graph.encode_fp8` whose matrix is the result of a group, in both orders, are written by the group (`graph.fp8_codes`), which
-    also gives the absolute maxima of its rows as `ztc-fuse-amax` has it; `graph.note_codes` transposes them and takes the largest. Where nobody else reads the
-    matrix, it is not written. The codes are those of the rounded numbers: no bit changes. Matrices of libraries, and heads of several tensors
+    also gives the absolute maxima of its rows as `ztc-fuse-amax` has it; `graph.note_codes` transposes them and takes the largest. A matrix without
+    other uses is not written. The codes are those of the rounded numbers: no bit changes. Matrices of libraries, and heads of several tensors
     that a group writes side by side, stay as they are.
 
         %y = graph.fusion "swiglu"(%g, %u) : (tensor<32x16xbf16>, tensor<32x16xbf16>) -> tensor<32x16xbf16> {...}

@@ -79,8 +79,7 @@ public:
 
   const char *family(const Step &) const override { return "quantize"; }
 
-  // The largest magnitude must be known before the first code: x is read twice where nobody else has found it, and the
-  // scale is not known.
+  // The largest magnitude must be known before the first code: x is read twice unless it or the scale is given.
   uint64_t bytes(const StepSizes &sizes) const override {
     const QuantizeFp8 &call = sizes.step.quantize_fp8();
     const uint64_t elements = call.rows() * call.columns();

@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s --ztc-fuse-codes | FileCheck %s
 // RUN: ztc-opt %s --ztc-fuse-codes --remarks-filter=ztc-fuse-codes 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// The group writes codes and the maxima of its rows; nobody reads the matrix, so it is not written.
+// The group writes codes and the maxima of its rows; the matrix has no uses left, so it is not written.
 // CHECK-LABEL: func.func @rows(
 // CHECK-SAME:    %[[X:.*]]: tensor<2x16x32xbf16>, %[[S:.*]]: tensor<2xf32>
 // CHECK:         %[[Y:.*]]:2 = graph.fusion "tanh"(%[[X]], %[[S]]) : (tensor<2x16x32xbf16>, tensor<2xf32>) -> (tensor<32x32xf8E4M3FN>, tensor<32x1xbf16>)
