@@ -2,7 +2,6 @@
 // runtime/Core/Fp8.h, bit for bit.
 #include "compiler/Codegen/BlockKernel.h"
 #include "compiler/Codegen/DeviceEmitter.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "runtime/Core/Fp8.h"
 
 using namespace mlir;
