@@ -5,12 +5,15 @@
 #include "runtime/Memory/Planner.h"
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace ztc {
@@ -19,11 +22,21 @@ namespace {
 constexpr const char *kPrefix = "ztc-offload-";
 constexpr unsigned kThreads = 4, kDepth = 16;
 
-/// Removes what killed runs have left: whoever uses such a file holds its lock.
-void removeAbandoned(const std::string &folder) {
+/// How long a run waits at its start for room that a killed one is about to give back.
+constexpr auto kWaitForRoom = std::chrono::seconds(5);
+
+/// Whether a file still has its name.
+bool isLinked(int file) {
+  struct stat info{};
+  return fstat(file, &info) == 0 && info.st_nlink > 0;
+}
+
+/// Removes what killed runs have left: whoever uses such a file holds its lock. The number of those whose lock is held.
+size_t removeAbandoned(const std::string &folder) {
+  size_t held = 0;
   const auto names = listFolder(folder);
   if (!names.isOk())
-    return;
+    return held;
   for (const std::string &name : *names) {
     if (!name.starts_with(kPrefix))
       continue;
@@ -31,10 +44,16 @@ void removeAbandoned(const std::string &folder) {
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
       continue;
-    if (flock(file, LOCK_EX | LOCK_NB) == 0)
-      unlink(path.c_str());
+    // One that its run has removed by now is not what has its name: another rank may have made that.
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+      if (isLinked(file))
+        unlink(path.c_str());
+    } else {
+      ++held;
+    }
     close(file);
   }
+  return held;
 }
 
 } // namespace
@@ -46,9 +65,11 @@ StatusOr<std::unique_ptr<DiskSpace>> DiskSpace::create(const DiskSpaceOptions &o
     return invalidArgument("the plan keeps slots on a disk: name a folder there with --disk=DIR");
   if (!isFolder(options.folder))
     return notFound(fmt::format("--disk: there is no folder {}", options.folder));
-  removeAbandoned(options.folder);
+  space->folder_ = options.folder;
+  space->othersHold_ = removeAbandoned(options.folder) > 0;
+  space->lookedAt_ = steadySeconds();
   ZTC_RETURN_IF_ERROR(space->open(options));
-  ZTC_RETURN_IF_ERROR(space->reserve(options.folder));
+  ZTC_RETURN_IF_ERROR(space->reserve());
   void *memory =
       mmap(nullptr, space->windows_.size() * kWindowBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -74,6 +95,8 @@ DiskSpace::~DiskSpace() {
     unlink(path_.c_str());
     close(file_);
   }
+  if (othersHold_)
+    removeAbandoned(folder_);
   if (memory_)
     munmap(memory_, windows_.size() * kWindowBytes);
 }
@@ -91,24 +114,39 @@ Status DiskSpace::open(const DiskSpaceOptions &options) {
       unlink(path_.c_str());            // some make the file all the same
       file_ = ::open(path_.c_str(), kFlags, 0600);
     }
-    if (file_ >= 0 || errno != EEXIST)
-      break;
-    path_ = fmt::format("{}-{}", stem, attempt + 1);
+    if (file_ < 0 && errno == EEXIST) {
+      path_ = fmt::format("{}-{}", stem, attempt + 1);
+      continue;
+    }
+    if (file_ < 0)
+      return fileError("make", path_, errno).withContext("--disk");
+    // Another rank that begins may take a file without a lock for one that a killed run has left: then it is gone, and
+    // is made again.
+    while (flock(file_, LOCK_EX) != 0)
+      if (errno != EINTR)
+        return fileError("lock", path_, errno).withContext("--disk");
+    if (isLinked(file_))
+      return Status::ok();
+    close(file_);
+    file_ = -1;
   }
-  if (file_ < 0)
-    return fileError("make", path_, errno).withContext("--disk");
-  if (flock(file_, LOCK_EX | LOCK_NB) != 0)
-    return fileError("lock", path_, errno).withContext("--disk");
-  return Status::ok();
+  return fileError("make", path_, EEXIST).withContext("--disk");
 }
 
-Status DiskSpace::reserve(const std::string &folder) {
-  const StatusOr<uint64_t> before = freeBytes(folder);
+Status DiskSpace::reserve() {
+  StatusOr<uint64_t> before = freeBytes(folder_);
+  // A run that was killed a moment ago keeps its file until the kernel has ended the transfers that were in flight.
+  for (const double begin = steadySeconds();
+       othersHold_ && before.isOk() && *before < bytes_ && steadySeconds() - begin < kWaitForRoom.count();) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    othersHold_ = removeAbandoned(folder_) > 1; // one of them is this one's
+    before = freeBytes(folder_);
+  }
   // posix_fallocate would fill the disk before it fails.
   if (before.isOk() && *before < bytes_)
     return resourceExhausted(fmt::format("--disk={}: the plan keeps {} there ({} bytes), {} bytes more than are free: "
                                          "name another folder, or compile with a smaller --disk-mem",
-                                         folder, formatSize(bytes_), bytes_, bytes_ - *before));
+                                         folder_, formatSize(bytes_), bytes_, bytes_ - *before));
   if (const int error = bytes_ ? posix_fallocate(file_, 0, off_t(bytes_)) : 0)
     return fileError(fmt::format("reserve {} bytes of", bytes_), path_, error).withContext("--disk");
   return Status::ok();
@@ -119,6 +157,11 @@ std::string DiskSpace::description() const {
 }
 
 Status DiskSpace::transfer(std::span<const DiskTransfer> transfers) {
+  // Files whose locks were held at the start are those of runs at work, or of one that was killed just before.
+  if (const double now = othersHold_ ? steadySeconds() : 0; othersHold_ && now - lookedAt_ >= 1) {
+    othersHold_ = removeAbandoned(folder_) > 1; // one of them is this one's
+    lookedAt_ = now;
+  }
   pieces_.clear();
   for (DiskTransfer whole : transfers) {
     if (whole.offset > bytes_ || whole.bytes > bytes_ - whole.offset)

@@ -26,7 +26,9 @@ struct DiskSpaceOptions {
 class DiskSpace {
 public:
   /// Makes and reserves the file. ResourceExhausted, with the bytes that are missing, where it does not fit. Files of
-  /// runs that were killed are removed first: nobody holds their locks.
+  /// runs that were killed are removed first: nobody holds their locks. Transfers that were in flight when a run was
+  /// killed hold its lock until the kernel has ended them: such a file is looked for again at transfers, once a second,
+  /// and at the end, and where its room is needed, before that.
   static StatusOr<std::unique_ptr<DiskSpace>> create(const DiskSpaceOptions &options, uint64_t bytes);
   ~DiskSpace();
   DiskSpace(const DiskSpace &) = delete;
@@ -47,7 +49,7 @@ public:
 private:
   DiskSpace() = default;
   Status open(const DiskSpaceOptions &options);
-  Status reserve(const std::string &folder);
+  Status reserve();
   /// A part of the file in memory, for what is read and written in small pieces.
   struct Window {
     uint64_t begin = UINT64_MAX; ///< in the file; UINT64_MAX: it holds nothing
@@ -64,7 +66,9 @@ private:
   /// Copies between memory and windows.
   Status through(bool isWrite, uint64_t offset, std::byte *memory, uint64_t bytes);
 
-  std::string path_;
+  std::string folder_, path_;
+  bool othersHold_ = false; ///< the folder has files whose locks others hold
+  double lookedAt_ = 0;     ///< when that was found, in seconds of the steady clock
   uint64_t bytes_ = 0;
   int file_ = -1;
   bool isDirect_ = false;

@@ -3,11 +3,14 @@
 #include "Scratch.h"
 #include "runtime/Memory/Planner.h"
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -195,6 +198,47 @@ TEST(DiskSpace, RemovesWhatKilledRunsLeftAndNothingThatIsInUse) {
   ASSERT_OK(again.status());
   EXPECT_NE((*made)->path(), (*again)->path());
   close(busy);
+}
+
+TEST(DiskSpace, LooksAgainForWhatAKilledRunStillHolds) {
+  // The kernel holds the lock of a killed run until transfers that were in flight have ended.
+  const Scratch scratch;
+  const Aligned memory(4096);
+  const DiskTransfer transfer{false, 0, memory.memory, 4096};
+  for (const bool isLong : {false, true}) {
+    const std::string dying = scratch.write("ztc-offload-old-rank0", "x");
+    const int held = open(dying.c_str(), O_RDWR);
+    ASSERT_EQ(flock(held, LOCK_EX | LOCK_NB), 0);
+    auto made = DiskSpace::create({.folder = scratch.path(), .run = "new", .rank = 0, .engine = "threads"}, 4096);
+    ASSERT_OK(made.status());
+    close(held);
+    EXPECT_TRUE(pathExists(dying));
+    if (isLong) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      ASSERT_OK((*made)->transfer({&transfer, 1}));
+      EXPECT_FALSE(pathExists(dying)) << "at a transfer, a second later";
+      EXPECT_TRUE(pathExists((*made)->path()));
+    }
+    made->reset();
+    EXPECT_FALSE(pathExists(dying)) << "at the end";
+  }
+}
+
+TEST(DiskSpace, RanksThatBeginTogetherLeaveEachOthersFiles) {
+  const Scratch scratch;
+  std::vector<std::thread> ranks;
+  std::atomic<int> lost = 0;
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    ranks.emplace_back([&, rank] {
+      for (int round = 0; round < 50; ++round) {
+        const auto made =
+            DiskSpace::create({.folder = scratch.path(), .run = "new", .rank = rank, .engine = "threads"}, 4096);
+        lost += !made.isOk() || !pathExists((*made)->path());
+      }
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
+  EXPECT_EQ(lost, 0);
 }
 
 } // namespace
