@@ -491,11 +491,11 @@ int run(int argc, char **argv, CompileOptions o) {
   }
   if (!o.gpuModel.empty())
     useGpuModel(findGpuModel(o.gpuModel));
-  if (*compile) {
+  if (*compile || *check)
     if (const std::string refused = chooseKernelCache(o, outside); !refused.empty())
       return usageError(refused);
+  if (*compile)
     return runCompile(o);
-  }
   if (*memory)
     return runMemory(o, r);
   if (*plan) {

@@ -35,6 +35,13 @@ with scratch() as work:
         mended, _ = compiled("mended", f"--target={target}", f"--kernel-cache={cache}")
         check(f"{target}: what is damaged is made again", mended == plain and all(path.stat().st_size > 32 for path in made))
 
+    # The same kernels for ztc check, which makes a whole plan and keeps none.
+    shutil.rmtree(cache)
+    run("ztc", "check", model, "--batch=2", "--seq=16", env={**os.environ, "ZTC_KERNEL_CACHE": str(cache)})
+    made = entries()
+    compiled("checked", "--target=host", f"--kernel-cache={cache}")
+    check("ztc check leaves its kernels for ztc compile", made and entries() == made, len(made))
+
     # What the plan makes of its own, and what is left to make after one at another stage: kernels that both have are made once.
     shutil.rmtree(cache)
     plain, _ = compiled("plain", "--target=x86-64-v3", f"--kernel-cache={cache}")
