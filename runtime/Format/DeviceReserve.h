@@ -17,7 +17,8 @@ constexpr uint64_t estimatedReserveBytes(std::string_view target, uint32_t world
   // The context keeps stacks for every thread that all multiprocessors can have: more on those of data centres.
   const bool isForGames = target.starts_with("sm_86") || target.starts_with("sm_89") || target.starts_with("sm_12");
   const uint64_t libraries = (isForGames ? 1152 : 1536) * kMebi;
-  // Buffers of 10 MiB for a channel and peer; with more peers there are fewer channels for each.
+  // Buffers of 10 MiB for a channel and peer; with more peers there are fewer channels for each. A second communicator,
+  // whose gathers are between windows, has none.
   const uint64_t channels = world > 1 ? std::min<uint64_t>(1024, 256 + 96 * uint64_t(world)) * kMebi : 0;
   return libraries + channels;
 }

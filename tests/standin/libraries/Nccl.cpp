@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace ztc;
@@ -203,6 +204,7 @@ struct ncclComm {
   bool avoidsCtas;         ///< gathers between windows are copies
   const std::byte *window; ///< null: none
   size_t windowBytes;
+  bool hasRings; ///< connected with the first collective that is not between windows
   bool holds(const void *from, uint64_t bytes) const {
     const auto *begin = static_cast<const std::byte *>(from);
     return window && begin >= window && bytes <= windowBytes && begin - window <= std::ptrdiff_t(windowBytes - bytes);
@@ -221,6 +223,12 @@ nccl::Result give(nccl::Comm comm, Kind kind, const void *from, uint64_t fromByt
     return state == nccl::kInProgress ? nccl::kInvalidUsage : state; // still joining: not to be used yet
   if (!standin::isDeviceMemory(from, fromBytes) || !standin::isDeviceMemory(to, toBytes))
     return nccl::kInvalidArgument;
+  const bool isCopy =
+      kind == Kind::AllGather && comm->avoidsCtas && comm->holds(from, fromBytes) && comm->holds(to, toBytes);
+  if (isCopy)
+    standin::countCall("gathers without multiprocessors");
+  else if (!std::exchange(comm->hasRings, true))
+    standin::countCall("communicators with rings");
   static std::once_flag once; // its channels' buffers
   if (!standin::takeLibraryMemory(once))
     return nccl::kUnhandledCudaError;
@@ -290,7 +298,7 @@ Result ncclCommInitRankConfig(Comm *comm, int world, UniqueId id, int rank, Conf
   auto state = std::make_shared<Communicator>(uint32_t(rank), uint32_t(world), id.bytes);
   if (!state->join())
     return kSystemError;
-  *comm = new ncclComm{std::move(state), policy == kZeroCtaPolicy, nullptr, 0};
+  *comm = new ncclComm{std::move(state), policy == kZeroCtaPolicy, nullptr, 0, false};
   return kInProgress;
 }
 Result ncclCommDestroy(Comm comm) {
@@ -348,8 +356,6 @@ Result ncclCommWindowDeregister(Comm comm, void *window) {
 }
 Result ncclAllGather(const void *shard, void *full, size_t elements, int type, Comm comm, cuda::Stream stream) {
   const uint64_t bytes = elements * elementBytes(type);
-  if (comm->avoidsCtas && comm->holds(full, bytes) && comm->holds(shard, bytes))
-    standin::countCall("gathers without multiprocessors");
   return give(comm, Kind::AllGather, shard, bytes, full, bytes, elements, type, stream);
 }
 Result ncclReduceScatter(const void *full, void *shard, size_t elements, int type, int operation, Comm comm,

@@ -383,7 +383,8 @@ TEST(CudaRanks, NcclUsesTheArenaInPlace) {
 }
 
 TEST(CudaRanks, GathersInTheArenaTakeNoMultiprocessors) {
-  const uint64_t windows = calls("arenas that are windows"), copies = calls("gathers without multiprocessors");
+  const uint64_t windows = calls("arenas that are windows"), copies = calls("gathers without multiprocessors"),
+                 rings = calls("communicators with rings");
   onRanks(
       2,
       [](CudaRunner &runner, uint32_t) {
@@ -404,6 +405,7 @@ TEST(CudaRanks, GathersInTheArenaTakeNoMultiprocessors) {
       });
   EXPECT_EQ(calls("arenas that are windows") - windows, 2u);
   EXPECT_EQ(calls("gathers without multiprocessors") - copies, 2u);
+  EXPECT_EQ(calls("communicators with rings") - rings, 2u) << "of a rank's two, the one for sums has buffers";
 }
 
 TEST(CudaRanks, ProductsKnowWhatCollectivesLeave) {

@@ -307,7 +307,10 @@ private:
     registered_ = window_ = nullptr;
   }
 
-  nccl::Comm gatherComm() const { return gathers_ ? gathers_ : comm_; }
+  /// A communicator connects its rings, whose buffers are hundreds of MiB, with its first collective that is not
+  /// between windows. So what comes before the window takes the one that has rings for sums. Ranks agree: whether there
+  /// is a window is found when all have met in it.
+  nccl::Comm gatherComm() const { return window_ ? gathers_ : comm_; }
 
   void count(std::atomic<uint64_t> &to, uint64_t shardBytes) {
     to.fetch_add(shardBytes * (world() - 1), std::memory_order_relaxed);
