@@ -139,7 +139,7 @@ private:
   llvm::LogicalResult checkPassOptions();
   PlanOptions planOptions(bool withKernels) const;
   /// The plan of `module` after phase `plan`, with the gathers that --early-gathers moves.
-  llvm::FailureOr<plan::Plan> planOf(mlir::ModuleOp module, bool withKernels) const;
+  llvm::FailureOr<plan::Plan> planOf(mlir::ModuleOp module, const PlanOptions &options) const;
   /// A plan without machine code of a copy of the step before phase `next`: by ztc's own passes, and by the options
   /// that say what is trained; those that say how are as by default.
   llvm::FailureOr<plan::Plan> finishByDefault(mlir::ModuleOp copy, Phase next);

@@ -350,7 +350,10 @@ TEST(Probes, HaveThePlansOfThePhases) {
         ASSERT_TRUE(succeeded(probed) && succeeded(phases.run(Phase::Assign)));
         FailureOr<plan::Plan> expected = phases.takePlan(/*withKernels=*/false);
         ASSERT_TRUE(succeeded(expected));
-        expected->clear_constants();
+        for (plan::Constant &constant : *expected->mutable_constants())
+          constant.clear_data();
+        for (plan::Parameter &parameter : *expected->mutable_parameters())
+          parameter.mutable_source()->clear_sha256();
         StatusOr<std::string> bytes = serializePlan((*probed)->plan), expectedBytes = serializePlan(*expected);
         ASSERT_TRUE(bytes.isOk() && expectedBytes.isOk());
         EXPECT_TRUE(*bytes == *expectedBytes) << zero << " " << level << " " << below;
