@@ -52,13 +52,26 @@ FailureOr<const ProbedPlan *> StepProbe::plan(const RecomputeChoice &choice) {
 
 FailureOr<StepMeasure> StepProbe::measure(const RecomputeChoice &choice, const PlanShape &shape,
                                           const MachineRates &rates) {
+  const Place place = placeOf(choice, shape);
+  if (const auto known = measures.find(place); known != measures.end())
+    return known->second;
   FailureOr<const ProbedPlan *> made = plan(choice);
   if (failed(made))
     return failure();
   StatusOr<StepMeasure> measure = measurePlan((*made)->plan, shape, rates);
   if (!measure.isOk())
     return module.emitError(measure.status().message()), failure();
-  return *measure;
+  return measures[place] = *measure;
+}
+
+FailureOr<double> StepProbe::seconds(const RecomputeChoice &choice, const PlanShape &shape, const MachineRates &rates) {
+  FailureOr<const ProbedPlan *> made = plan(choice);
+  if (failed(made))
+    return failure();
+  StatusOr<MemoryPlan> sizes = slotSizes((*made)->plan, shape);
+  if (!sizes.isOk())
+    return module.emitError(sizes.status().message()), failure();
+  return planSeconds((*made)->plan, *sizes, shape, rates);
 }
 
 FailureOr<bool> StepProbe::isHopeless(const PlanShape &shape, uint64_t peakBytes) {
@@ -68,14 +81,18 @@ FailureOr<bool> StepProbe::isHopeless(const PlanShape &shape, uint64_t peakBytes
   return persistentBytes((*made)->plan, shape) > peakBytes;
 }
 
-FailureOr<bool> StepProbe::fits(const RecomputeChoice &choice, const PlanShape &shape, uint64_t peakBytes) {
+FailureOr<BudgetFit> StepProbe::fits(const RecomputeChoice &choice, const PlanShape &shape, uint64_t peakBytes) {
+  const auto [known, isNew] = fitting.try_emplace({placeOf(choice, shape), peakBytes});
+  if (!isNew)
+    return known->second;
   FailureOr<const ProbedPlan *> made = plan(choice);
   if (failed(made))
     return failure();
   StatusOr<ArenaSize> arena = ArenaSize::of((*made)->plan, shape);
   if (!arena.isOk())
     return module.emitError(arena.status().message()), failure();
-  return arena->largestLiveBytes() <= peakBytes && arena->bytes(peakBytes) <= peakBytes;
+  const uint64_t least = arena->largestLiveBytes();
+  return known->second = {least <= peakBytes && arena->bytes(peakBytes) <= peakBytes, least};
 }
 
 } // namespace ztc

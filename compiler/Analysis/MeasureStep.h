@@ -1,11 +1,13 @@
 // What a choice of recomputation costs: the peak to the byte and the time of the whole, scheduled step.
 #pragma once
 #include "compiler/Analysis/CostModel.h"
+#include "compiler/Analysis/FirstThatFits.h"
 #include "compiler/Analysis/RecomputeChoice.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <functional>
 #include <map>
+#include <tuple>
 
 namespace ztc {
 
@@ -46,21 +48,31 @@ class StepProbe {
 public:
   StepProbe(mlir::ModuleOp module, StepPipeline pipeline) : module(module), pipeline(std::move(pipeline)) {}
 
-  /// Fails, after a diagnostic, where a pass or the planner does.
+  /// Fails, after a diagnostic, where a pass or the planner does. Whoever asks of one shape has the same rates each
+  /// time.
   mlir::FailureOr<StepMeasure> measure(const RecomputeChoice &choice, const PlanShape &shape,
                                        const MachineRates &rates);
   /// Whether no choice has a peak of at most `peakBytes`, for the reason that what lies on the device all the time,
   /// whatever is computed again, has more.
   mlir::FailureOr<bool> isHopeless(const PlanShape &shape, uint64_t peakBytes);
+  /// The seconds of measure(), which take no layout.
+  mlir::FailureOr<double> seconds(const RecomputeChoice &choice, const PlanShape &shape, const MachineRates &rates);
   /// Whether the peak of measure() is at most `peakBytes`, which takes less than to know it.
-  mlir::FailureOr<bool> fits(const RecomputeChoice &choice, const PlanShape &shape, uint64_t peakBytes);
+  mlir::FailureOr<BudgetFit> fits(const RecomputeChoice &choice, const PlanShape &shape, uint64_t peakBytes);
   /// The plan of a choice, without machine code; valid as long as the probe.
   mlir::FailureOr<const ProbedPlan *> plan(const RecomputeChoice &choice);
 
 private:
   mlir::ModuleOp module;
   StepPipeline pipeline;
-  std::map<std::string, ProbedPlan> plans; ///< by the choice's text
+  /// A choice's text, and ranks, micro-steps and threads.
+  using Place = std::tuple<std::string, uint64_t, uint64_t, uint64_t>;
+  static Place placeOf(const RecomputeChoice &choice, const PlanShape &shape) {
+    return {choice.text(), shape.world, shape.accumulate, shape.threads};
+  }
+  std::map<std::string, ProbedPlan> plans;                 ///< by the choice's text
+  std::map<Place, StepMeasure> measures;                   ///< what was asked before: a layout takes as long as a plan
+  std::map<std::pair<Place, uint64_t>, BudgetFit> fitting; ///< the same, by the budget too
 };
 
 } // namespace ztc

@@ -4,6 +4,8 @@
 #include "compiler/Driver/Session.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/ArenaSize.h"
+#include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
 
@@ -62,6 +64,13 @@ std::vector<OffloadItem> offloadItems(const plan::Plan &plan, ArrayRef<PlanShape
   for (uint64_t bytes : keptActivationBytes(plan))
     items.push_back({&OffloadChoice::activations, bytes});
   return items;
+}
+
+static uint64_t bytesOf(ArrayRef<OffloadItem> items) {
+  uint64_t bytes = 0;
+  for (const OffloadItem &item : items)
+    bytes += item.bytes;
+  return bytes;
 }
 
 bool isHostTarget(StringRef target) {
@@ -135,49 +144,48 @@ LogicalResult Session::chooseOffload() {
     return chooseUpdatePlace(shapes);
   }
   const uint64_t budget = arenaBudgetBytes(opts);
-  // Peak and seconds where the first `count` items lie below, by a probe of its own.
-  const auto measure = [&](size_t count, StepProbe &moved) -> FailureOr<StepMeasure> {
+  // Whether it fits, with nothing computed again, where the first `count` items lie below; by a probe of its own.
+  const auto fits = [&](size_t count, StepProbe &moved) -> FailureOr<BudgetFit> {
     opts.offload = *choiceOf(count);
-    FailureOr<StepMeasure> all = moved.measure(RecomputeChoice(), shapes.front(), rates);
-    for (const PlanShape &shape : ArrayRef(shapes).drop_front()) {
-      FailureOr<StepMeasure> other = moved.measure(RecomputeChoice(), shape, rates);
-      if (failed(all) || failed(other))
-        return failure();
-      all->peakBytes = std::max(all->peakBytes, other->peakBytes);
-    }
-    return all;
+    return fitsBudget(moved, RecomputeChoice(), shapes, budget);
   };
   StepProbe nothingMoved = freshProbe(), foundProbe = freshProbe();
-  FailureOr<StepMeasure> all = measure(most, foundProbe);
+  FailureOr<BudgetFit> all = fits(most, foundProbe);
   if (failed(all))
     return failure();
   if (!opts.needsOffload) {
-    FailureOr<StepMeasure> none = measure(0, nothingMoved);
+    FailureOr<BudgetFit> none = fits(0, nothingMoved);
     if (failed(none))
       return failure();
-    if (none->peakBytes <= budget) { // it fits as it is
+    if (none->fits) { // as it is
       opts.offload = {};
       offloadProbe.emplace(std::move(nothingMoved));
       return success();
     }
   }
   // As little as fits with nothing computed again that no option asks for.
-  size_t below = 0, above = most;
+  size_t above = most;
   std::optional<double> best; // seconds
-  if (all->peakBytes <= budget) {
-    best = all->seconds;
-    while (above - below > 1) {
-      const size_t middle = (below + above) / 2;
-      StepProbe probe = freshProbe();
-      FailureOr<StepMeasure> tried = measure(middle, probe);
-      if (failed(tried))
-        return failure();
-      (tried->peakBytes <= budget ? above : below) = middle;
-      if (tried->peakBytes > budget)
-        continue;
-      best = tried->seconds;
-      foundProbe = std::move(probe);
-    }
+  if (all->fits) {
+    FailureOr<BudgetFit> none = fitsBudget(kept, RecomputeChoice(), shapes, budget);
+    if (failed(none))
+      return failure();
+    const FailureOr<size_t> least = firstThatFits(
+        0, most, none->leastBytes, budget, [&](size_t count) { return bytesOf(ArrayRef(items).take_front(count)); },
+        [&](size_t count) -> FailureOr<BudgetFit> {
+          StepProbe probe = freshProbe();
+          FailureOr<BudgetFit> tried = fits(count, probe);
+          if (succeeded(tried) && tried->fits)
+            foundProbe = std::move(probe);
+          return tried;
+        });
+    if (failed(least))
+      return failure();
+    above = *least;
+    const FailureOr<double> seconds = foundProbe.seconds(RecomputeChoice(), shapes.front(), rates);
+    if (failed(seconds))
+      return failure();
+    best = *seconds;
   }
   OffloadChoice found = *choiceOf(above);
   // Computing again may cost less than moving: nothing, or all of the first kinds.
@@ -186,12 +194,13 @@ LogicalResult Session::chooseOffload() {
       continue;
     StepProbe fresh = freshProbe();
     StepProbe &again = count == 0 ? nothingMoved : fresh;
-    const FailureOr<StepMeasure> plain = measure(count, again);
+    opts.offload = *choiceOf(count);
+    const FailureOr<double> plain = again.seconds(RecomputeChoice(), shapes.front(), rates);
     if (failed(plain))
       return failure();
     // Computing again takes time: where moving what remains is slower already, no choice is worth a search. Nor is one
     // where what stays on the device all the time has no room.
-    if (best && plain->seconds > *best)
+    if (best && *plain > *best)
       continue;
     bool isHopeless = false;
     for (const PlanShape &shape : shapes) {
@@ -214,6 +223,28 @@ LogicalResult Session::chooseOffload() {
   offloadProbe.emplace(std::move(foundProbe));
   opts.offload = found; // and where nothing fits the search for what to compute again goes on from there
   return chooseUpdatePlace(shapes);
+}
+
+FailureOr<double> Session::leastOffloadedSeconds(const PlanShape &shape, const MachineRates &rates) {
+  const OffloadChoice before = opts.offload;
+  llvm::scope_exit restore([&] { opts.offload = before; });
+  opts.offload = {};
+  StepProbe kept = freshProbe();
+  FailureOr<const ProbedPlan *> plain = kept.plan(RecomputeChoice());
+  if (failed(plain))
+    return failure();
+  const uint64_t budget = arenaBudgetBytes(opts, {shape}), persistent = persistentBytes((*plain)->plan, shape);
+  const std::vector<OffloadItem> items = offloadItems((*plain)->plan, {shape}, /*hasBudget=*/true);
+  size_t count = 0;
+  for (uint64_t below = 0; count < items.size() && persistent > budget + below; ++count)
+    below += items[count].bytes;
+  // Where not even all of them have room below, nothing can be chosen; what has is moved less.
+  std::optional<OffloadChoice> choice;
+  while (!(choice = placeFirst(items, count, opts, 0)))
+    --count;
+  opts.offload = *choice;
+  StepProbe moved = freshProbe();
+  return leastSeconds(moved, shape, rates);
 }
 
 LogicalResult Session::chooseUpdatePlace(ArrayRef<PlanShape> shapes) {

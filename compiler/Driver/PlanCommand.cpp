@@ -33,7 +33,12 @@ constexpr uint64_t kLongestRow = 1 << 20;
 /// At most so many processes search, each of 300 to 500 MiB.
 constexpr unsigned kMostProcesses = 16;
 
-class Search {
+/// What one method is asked, in this order.
+enum class Question { Rows, Below, Least };
+
+/// Searches all methods. Its tasks are parts of one method to one question; what is asked next is known when all of
+/// these have ended, so processors work on other methods meanwhile.
+class Search : private WorkSource {
 public:
   Search(const PlanScope &scope, const TrainingRequest &request, report::ChoiceTable &table)
       : scope(scope), options(scope.options), request(request), table(table) {}
@@ -61,7 +66,13 @@ private:
   std::vector<StagePart> partsOf(const PlanMethod &method) const;
   /// The same with what lies below the device, for the ranks where nothing fits without.
   std::vector<StagePart> partsBelow(const PlanMethod &method) const;
-  LogicalResult searchAll(ArrayRef<StagePart> parts);
+  /// Adds what this method is asked to the tasks, or asks the next question where there is nothing to it.
+  void ask(size_t method, Question question);
+  /// Asks what follows from the answers to this question.
+  void answered(size_t method, Question question);
+  std::optional<size_t> next() override;
+  LogicalResult work(size_t task, llvm::raw_ostream &out) override;
+  LogicalResult ended(size_t task, WorkerResult result) override;
   void add(const StagePart &part, const StageRows &rows);
   bool fitsEverywhere(const PlanMethod &method) {
     return llvm::all_of(options.gpus, [&](unsigned world) { return found[&method].hasRows(world); });
@@ -79,6 +90,17 @@ private:
   const CompileOptions &options;
   const TrainingRequest &request;
   report::ChoiceTable &table;
+  /// Parts that share what comes before phase `shard`.
+  struct Task {
+    size_t method;
+    Question question;
+    std::vector<StagePart> parts;
+    bool hasBegun = false;
+  };
+
+  std::vector<const PlanMethod *> methods; ///< that may be asked
+  std::vector<Task> tasks;
+  std::map<size_t, unsigned> unanswered; ///< tasks of a method that have not ended
   std::map<const PlanMethod *, Found> found;
   std::optional<uint64_t> positionLimit;
   uint64_t modelVocabulary = 0;
@@ -131,49 +153,80 @@ std::vector<StagePart> Search::partsBelow(const PlanMethod &method) const {
   return parts;
 }
 
-/// Parts of one method that follow one another, at most so many together.
-static std::vector<std::vector<StagePart>> groupsOf(ArrayRef<StagePart> parts, size_t most) {
-  std::vector<std::vector<StagePart>> groups;
-  for (const StagePart &part : parts) {
-    if (groups.empty() || groups.back().front().method != part.method || groups.back().size() >= most)
-      groups.emplace_back();
-    groups.back().push_back(part);
-  }
-  return groups;
+static unsigned processesOfSearch() {
+  return std::clamp(std::thread::hardware_concurrency(), 1u, kMostProcesses);
 }
 
-LogicalResult Search::searchAll(ArrayRef<StagePart> parts) {
-  const unsigned processes = std::clamp(std::thread::hardware_concurrency(), 1u, kMostProcesses);
-  // What comes before phase `shard` is done once for a group; but no processor is to have nothing to do.
-  const std::vector<std::vector<StagePart>> groups = groupsOf(parts, parts.size() >= 2 * processes ? 2 : 1);
-  const auto begins = [&](size_t index) {
-    for (const StagePart &part : groups[index])
-      llvm::errs() << "ztc: " + wordOf(part.method->name) +
-                          llvm::join(
-                              llvm::map_range(part.method->changes(), [](auto &change) { return ", " + change; }), "") +
-                          ", --zero=" + std::to_string(part.stage) +
-                          (part.below ? ", with memory below the device" : "") + "\n";
-  };
-  const std::vector<WorkerResult> results =
-      runInProcesses(groups.size(), processes, begins, [&](size_t index, llvm::raw_ostream &out) {
-        std::vector<StageRows> rows;
-        if (failed(searchStages(scope, groups[index], rows)))
-          return failure();
-        out << toJson(rows);
-        return success();
-      });
-  for (const auto &[group, result] : llvm::zip(groups, results)) {
-    std::vector<StageRows> rows;
-    if (!result.isDone || failed(fromJson(result.written, rows)) || rows.size() != group.size()) {
-      // Of what did not begin there is nothing to say: one before or after it failed.
-      if (!result.isDone && result.messages.empty() && &result != &results.back())
-        continue;
-      llvm::errs() << result.messages;
-      return failure();
-    }
-    for (const auto &[part, foundRows] : llvm::zip(group, rows))
-      add(part, foundRows);
+void Search::ask(size_t method, Question question) {
+  const std::vector<StagePart> parts = question == Question::Rows    ? partsOf(*methods[method])
+                                       : question == Question::Below ? partsBelow(*methods[method])
+                                                                     : partsOfMissing(*methods[method]);
+  if (parts.empty())
+    return answered(method, question);
+  // What comes before phase `shard` is done once for a task; but no processor is to have nothing to do.
+  const size_t most = parts.size() >= 2 * processesOfSearch() ? 2 : 1;
+  for (size_t first = 0; first < parts.size(); first += most) {
+    const auto together = ArrayRef(parts).drop_front(first).take_front(most);
+    tasks.push_back({method, question, together.vec()});
+    ++unanswered[method];
   }
+}
+
+void Search::answered(size_t method, Question question) {
+  if (question == Question::Least)
+    return;
+  if (question == Question::Below)
+    return ask(method, Question::Least);
+  // What changes numbers is for those whom nothing else fits.
+  if (method + 1 < methods.size() && !methods[method + 1]->changes().empty() && !fitsEverywhere(*methods[method]))
+    ask(method + 1, Question::Rows);
+  ask(method, Question::Below);
+}
+
+std::optional<size_t> Search::next() {
+  // First what others wait for: the rows of a method that one with changes may follow. Of the rest what takes longest:
+  // whoever begins that last ends alone.
+  const auto rank = [&](const Task &task) {
+    const bool isAwaited = task.question == Question::Rows && task.method + 1 < methods.size() &&
+                           !methods[task.method + 1]->changes().empty();
+    return std::pair(!isAwaited, task.question == Question::Below ? 0 : task.question == Question::Rows ? 1 : 2);
+  };
+  std::optional<size_t> first;
+  for (const auto &[index, task] : llvm::enumerate(tasks))
+    if (!task.hasBegun && (!first || rank(task) < rank(tasks[*first])))
+      first = index;
+  if (!first)
+    return std::nullopt;
+  tasks[*first].hasBegun = true;
+  for (const StagePart &part : tasks[*first].parts)
+    llvm::errs() << "ztc: " + wordOf(part.method->name) +
+                        llvm::join(llvm::map_range(part.method->changes(), [](auto &change) { return ", " + change; }),
+                                   "") +
+                        ", --zero=" + std::to_string(part.stage) +
+                        (part.below ? ", with memory below the device" : "") + "\n";
+  return first;
+}
+
+LogicalResult Search::work(size_t task, llvm::raw_ostream &out) {
+  std::vector<StageRows> rows;
+  if (failed(searchStages(scope, tasks[task].parts, rows)))
+    return failure();
+  out << toJson(rows);
+  return success();
+}
+
+LogicalResult Search::ended(size_t index, WorkerResult result) {
+  const std::vector<StagePart> &parts = tasks[index].parts;
+  std::vector<StageRows> rows;
+  if (!result.isDone || failed(fromJson(result.written, rows)) || rows.size() != parts.size()) {
+    llvm::errs() << result.messages;
+    return failure();
+  }
+  for (const auto &[part, foundRows] : llvm::zip(parts, rows))
+    add(part, foundRows);
+  const size_t method = tasks[index].method;
+  if (--unanswered[method] == 0)
+    answered(method, tasks[index].question);
   return success();
 }
 
@@ -307,36 +360,13 @@ void Search::recommend() {
 }
 
 LogicalResult Search::run() {
-  std::vector<const PlanMethod *> methods;
   for (const PlanMethod &method : planMethods())
     if ((request.method == TrainingMethod::Auto || request.method == method.name) && method.isFor(options))
       methods.push_back(&method);
-  // All that change nothing together, so that no processor waits at the end of each.
-  std::vector<StagePart> exact;
-  for (const PlanMethod *method : methods)
-    if (method->changes().empty())
-      llvm::append_range(exact, partsOf(*method));
-  if (failed(searchAll(exact)))
-    return failure();
-  bool isCovered = false; // by the method before
-  std::vector<StagePart> below;
-  for (const PlanMethod *method : methods) {
-    // What changes numbers is for those whom nothing else fits.
-    if (!method->changes().empty()) {
-      if (isCovered)
-        continue;
-      if (failed(searchAll(partsOf(*method))))
-        return failure();
-    }
-    isCovered = fitsEverywhere(*method);
-    llvm::append_range(below, partsBelow(*method));
-  }
-  if (failed(searchAll(below)))
-    return failure();
-  std::vector<StagePart> missing;
-  for (const PlanMethod *method : methods)
-    llvm::append_range(missing, partsOfMissing(*method));
-  if (failed(searchAll(missing)))
+  for (size_t method = 0; method < methods.size(); ++method)
+    if (methods[method]->changes().empty())
+      ask(method, Question::Rows);
+  if (failed(runInProcesses(processesOfSearch(), *this)))
     return failure();
   for (const PlanMethod *method : methods)
     if (failed(addToTable(*method)))

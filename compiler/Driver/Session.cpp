@@ -536,11 +536,11 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
     if (failed(pm.run(*moduleRef)))
       return failure();
   }
-  return planOf(*moduleRef, withKernels);
+  return planOf(*moduleRef, planOptions(withKernels));
 }
 
-FailureOr<plan::Plan> Session::planOf(ModuleOp module, bool withKernels) const {
-  FailureOr<plan::Plan> plan = buildPlan(module, planOptions(withKernels));
+FailureOr<plan::Plan> Session::planOf(ModuleOp module, const PlanOptions &options) const {
+  FailureOr<plan::Plan> plan = buildPlan(module, options);
   if (succeeded(plan) && opts.earlyGathers)
     gatherEarly(*plan);
   return plan;

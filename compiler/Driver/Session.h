@@ -33,6 +33,10 @@ uint64_t arenaBudgetBytes(const CompileOptions &options, llvm::ArrayRef<PlanShap
 /// The same of the runs that --mem holds for.
 uint64_t arenaBudgetBytes(const CompileOptions &options);
 
+/// StepProbe::fits on ranks of each of these shapes, up to the first that does not.
+llvm::FailureOr<BudgetFit> fitsBudget(StepProbe &probe, const RecomputeChoice &choice, llvm::ArrayRef<PlanShape> shapes,
+                                      uint64_t budgetBytes);
+
 /// Holds the context, the plugins and the module of one compilation.
 class Session {
 public:
@@ -114,6 +118,9 @@ public:
   /// Decides what lies below the device, where --host-mem or --disk open a space there: with --mem as little as fits,
   /// or nothing where computing again costs less; else whatever has room. After phase `shard`; `run` asks for it too.
   llvm::LogicalResult chooseOffload();
+  /// Seconds that no choice of chooseOffload() falls below on ranks of this shape, whatever is computed again: as much
+  /// as persists and has no room on the device lies below, and moves. Of --mem; before chooseOffload().
+  llvm::FailureOr<double> leastOffloadedSeconds(const PlanShape &shape, const MachineRates &rates);
   /// What `run` decided in phase `recompute`; none where it did not search.
   const std::optional<RecomputeDecision> &decision() const { return decided; }
 
@@ -139,7 +146,7 @@ private:
   llvm::LogicalResult checkPassOptions();
   PlanOptions planOptions(bool withKernels) const;
   /// The plan of `module` after phase `plan`, with the gathers that --early-gathers moves.
-  llvm::FailureOr<plan::Plan> planOf(mlir::ModuleOp module, bool withKernels) const;
+  llvm::FailureOr<plan::Plan> planOf(mlir::ModuleOp module, const PlanOptions &options) const;
   /// A plan without machine code of a copy of the step before phase `next`: by ztc's own passes, and by the options
   /// that say what is trained; those that say how are as by default.
   llvm::FailureOr<plan::Plan> finishByDefault(mlir::ModuleOp copy, Phase next);

@@ -56,6 +56,21 @@ uint64_t arenaBudgetBytes(const CompileOptions &options, ArrayRef<PlanShape> sha
 uint64_t arenaBudgetBytes(const CompileOptions &options) {
   return arenaBudgetBytes(options, shapesOfBudget(options));
 }
+
+FailureOr<BudgetFit> fitsBudget(StepProbe &probe, const RecomputeChoice &choice, ArrayRef<PlanShape> shapes,
+                                uint64_t budgetBytes) {
+  BudgetFit all{true, 0};
+  for (const PlanShape &shape : shapes) {
+    FailureOr<BudgetFit> fit = probe.fits(choice, shape, budgetBytes);
+    if (failed(fit))
+      return failure();
+    all = {all.fits && fit->fits, std::max(all.leastBytes, fit->leastBytes)};
+    if (!all.fits)
+      break;
+  }
+  return all;
+}
+
 FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShape> shapes,
                                              std::optional<uint64_t> budgetBytes) {
   MachineRates rates = ratesOf(shapes.front());
@@ -73,14 +88,7 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
     }
     return measure;
   };
-  const auto fits = [&](const RecomputeChoice &choice) -> FailureOr<bool> {
-    for (const PlanShape &shape : shapes) {
-      FailureOr<bool> fit = probe.fits(choice, shape, budget);
-      if (failed(fit) || !*fit)
-        return fit;
-    }
-    return true;
-  };
+  const auto fits = [&](const RecomputeChoice &choice) { return fitsBudget(probe, choice, shapes, budget); };
   return chooseRecomputed(*elements, budget, measure, fits);
 }
 

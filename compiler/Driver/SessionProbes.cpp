@@ -52,10 +52,11 @@ FailureOr<ProbedPlan> Session::probe(ProbeSteps &steps, ModuleOp sharded, const 
   addPlanEdits(edits, opts);
   if (failed(edits.run(*step->module)))
     return failure();
-  FailureOr<plan::Plan> plan = planOf(*step->module, /*withKernels=*/false);
+  PlanOptions options = planOptions(/*withKernels=*/false);
+  options.withContents = false; // tables of some MiB, and files that would be read for each choice
+  FailureOr<plan::Plan> plan = planOf(*step->module, options);
   if (failed(plan))
     return failure();
-  plan->clear_constants(); // tables of some MiB, which would be copied with the plan
   if (opts.lossRows)
     setLossRows(*plan, opts.lossRows);
   return ProbedPlan{std::move(*plan), step->againFlops};

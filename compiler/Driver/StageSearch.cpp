@@ -69,6 +69,17 @@ public:
       used.diskMemory = scope.options.diskMemory;
       used.needsOffload = batch == *batches().begin() && llvm::is_contained(part.fullWorlds, world);
       session.restore(sharded, used);
+      if (best.count(world)) {
+        // A search of what lies below takes long: none where moving what has no room takes too long in any case.
+        const PlanShape shape = shapeOn(used, world);
+        FailureOr<double> seconds = session.leastOffloadedSeconds(shape, ratesOf(shape));
+        if (failed(seconds))
+          return failure();
+        if (!isWorth(*seconds, shape, used, world)) {
+          worlds.erase(world);
+          continue;
+        }
+      }
       if (failed(session.chooseOffload()))
         return failure();
       StepProbe probe = session.probe();
@@ -102,18 +113,22 @@ private:
     return shape;
   }
 
+  /// Whether a step of these seconds is worth its memory beside the best that is known.
+  bool isWorth(double seconds, const PlanShape &shape, const CompileOptions &used, unsigned world) const {
+    const double tokens = double(world) * shape.accumulate * double(used.batch * sequence);
+    return tokens / seconds > kWorthIt * best.at(world).tokensPerSecond();
+  }
+
   LogicalResult measure(Session &session, StepProbe &probe, unsigned world) {
     const CompileOptions &used = session.options();
     const PlanShape shape = shapeOn(used, world);
     const MachineRates rates = ratesOf(shape);
-    const auto known = best.find(world);
-    if (known != best.end()) {
+    if (best.count(world)) {
       // Where the least that any choice may take is not worth it, none is searched.
       FailureOr<double> seconds = session.leastSeconds(probe, shape, rates);
       if (failed(seconds))
         return failure();
-      const double tokens = double(world) * shape.accumulate * double(used.batch * sequence);
-      if (tokens / *seconds <= kWorthIt * known->second.tokensPerSecond()) {
+      if (!isWorth(*seconds, shape, used, world)) {
         worlds.erase(world);
         return success();
       }

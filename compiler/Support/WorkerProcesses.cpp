@@ -17,41 +17,44 @@ using namespace llvm;
 namespace ztc {
 namespace {
 
-using WorkerTask = function_ref<LogicalResult(size_t, raw_ostream &)>;
-
 std::string contentOfFile(const std::string &path) {
   auto buffer = MemoryBuffer::getFile(path);
   return buffer ? (*buffer)->getBuffer().str() : std::string();
 }
 
 /// The child's whole life.
-[[noreturn]] void workInChild(size_t index, const std::string &written, const std::string &messages, WorkerTask task) {
+[[noreturn]] void workInChild(size_t task, const std::string &written, const std::string &messages,
+                              WorkSource &source) {
   prctl(PR_SET_PDEATHSIG, SIGKILL); // without a parent there is no reader for the result
   const int file = open(messages.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0 || dup2(file, STDERR_FILENO) < 0)
     _exit(1);
   std::string text;
   raw_string_ostream stream(text);
-  const bool isGood = succeeded(task(index, stream)) && writeFile(written, text);
+  const bool isGood = succeeded(source.work(task, stream)) && writeFile(written, text);
   std::fflush(stderr);
   _exit(isGood ? 0 : 1);
 }
 
-void runWorkerHere(size_t index, WorkerTask task, WorkerResult &result) {
+WorkerResult workHere(size_t task, WorkSource &source) {
+  WorkerResult result;
   raw_string_ostream stream(result.written);
-  result.isDone = succeeded(task(index, stream));
+  result.isDone = succeeded(source.work(task, stream));
+  return result;
 }
 
 } // namespace
 
-std::vector<WorkerResult> runInProcesses(size_t count, unsigned processes, function_ref<void(size_t)> begins,
-                                         WorkerTask task) {
-  std::vector<WorkerResult> results(count);
+LogicalResult runInProcesses(unsigned processes, WorkSource &source) {
   const ScratchFolder folder("ztc-workers");
-  const auto writtenOf = [&](size_t index) { return folder / (Twine(index) + ".out"); };
-  const auto messagesOf = [&](size_t index) { return folder / (Twine(index) + ".err"); };
+  const auto writtenOf = [&](size_t task) { return folder / (Twine(task) + ".out"); };
+  const auto messagesOf = [&](size_t task) { return folder / (Twine(task) + ".err"); };
   std::map<pid_t, size_t> running;
   bool hasFailed = false;
+  const auto end = [&](size_t task, WorkerResult result) {
+    // Of what ends after a failure nothing is asked any more.
+    hasFailed = hasFailed || failed(source.ended(task, std::move(result)));
+  };
   // One of them has ended.
   const auto wait = [&] {
     int status = 0;
@@ -59,38 +62,43 @@ std::vector<WorkerResult> runInProcesses(size_t count, unsigned processes, funct
     if (process < 0 && errno == EINTR)
       return;
     const auto found = running.find(process);
-    if (found == running.end())
+    if (found == running.end()) {
+      hasFailed |= process < 0; // somebody else has waited for them
       return process < 0 ? running.clear() : void();
-    WorkerResult &result = results[found->second];
+    }
+    const size_t task = found->second;
+    running.erase(found);
+    WorkerResult result;
     result.isDone = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    result.written = contentOfFile(writtenOf(found->second));
-    result.messages = contentOfFile(messagesOf(found->second));
+    result.written = contentOfFile(writtenOf(task));
+    result.messages = contentOfFile(messagesOf(task));
     if (WIFSIGNALED(status))
       result.messages += "ztc: a process of this search ended by signal " + std::to_string(WTERMSIG(status)) + "\n";
-    hasFailed |= !result.isDone;
-    running.erase(found);
+    end(task, std::move(result));
   };
-  for (size_t index = 0; index < count && !hasFailed; ++index) {
-    while (running.size() >= std::max(1u, processes))
-      wait();
-    if (hasFailed)
+  while (!hasFailed) {
+    std::optional<size_t> task;
+    if (running.size() < std::max(1u, processes))
+      task = source.next();
+    if (!task && running.empty())
       break;
-    begins(index);
-    outs().flush();
-    std::fflush(nullptr);
-    const pid_t process = folder.path.empty() || count == 1 ? -1 : fork();
-    if (process == 0)
-      workInChild(index, writtenOf(index), messagesOf(index), task);
-    if (process > 0) {
-      running[process] = index;
+    if (!task) {
+      wait();
       continue;
     }
-    runWorkerHere(index, task, results[index]);
-    hasFailed |= !results[index].isDone;
+    outs().flush();
+    std::fflush(nullptr);
+    const pid_t process = folder.path.empty() ? -1 : fork();
+    if (process == 0)
+      workInChild(*task, writtenOf(*task), messagesOf(*task), source);
+    if (process > 0)
+      running[process] = *task;
+    else
+      end(*task, workHere(*task, source));
   }
   while (!running.empty())
     wait();
-  return results;
+  return failure(hasFailed);
 }
 
 } // namespace ztc

@@ -2,10 +2,9 @@
 // compilations go side by side in several.
 #pragma once
 #include "mlir/Support/LLVM.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include <optional>
 #include <string>
-#include <vector>
 
 namespace ztc {
 
@@ -16,11 +15,22 @@ struct WorkerResult {
   std::string messages; ///< what it said on stderr, and how it ended where it crashed
 };
 
-/// Runs task(0, stream) to task(count - 1, stream), each in a process forked from this one, at most `processes` at a
-/// time, and returns what each left. `begins` is called here before each. After a task that fails no other begins:
-/// those stay not done. Where the system gives no process or no place for files, tasks run in this process. Call it
-/// where this process has one thread.
-std::vector<WorkerResult> runInProcesses(size_t count, unsigned processes, llvm::function_ref<void(size_t)> begins,
-                                         llvm::function_ref<llvm::LogicalResult(size_t, llvm::raw_ostream &)> task);
+/// Where processes find their work; each call but work() is in the process that calls runInProcesses().
+class WorkSource {
+public:
+  virtual ~WorkSource() = default;
+  /// The number of a task that may begin, which is given once; none where there is none, or none before one that runs
+  /// has ended.
+  virtual std::optional<size_t> next() = 0;
+  /// In a process of its own: what it writes to the stream, and nothing else, comes back.
+  virtual llvm::LogicalResult work(size_t task, llvm::raw_ostream &out) = 0;
+  /// What is left of a task, in the order in which they end. After a failure no other task begins.
+  virtual llvm::LogicalResult ended(size_t task, WorkerResult result) = 0;
+};
+
+/// Works until `source` has no task left, each in a process forked from this one, at most `processes` at a time. Fails,
+/// when all that had begun have ended, where ended() has. Where the system gives no process or no place for files,
+/// tasks run in this process. Call it where this process has one thread.
+llvm::LogicalResult runInProcesses(unsigned processes, WorkSource &source);
 
 } // namespace ztc

@@ -205,7 +205,7 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Para
                          .Default(plan::WeightSource::NONE));
   if (auto range = dictionary.getAs<FloatAttr>("range"))
     source.set_range(range.getValueAsDouble());
-  if (!source.path().empty())
+  if (!source.path().empty() && options.withContents)
     addDigest(source);
   return success();
 }
@@ -275,7 +275,8 @@ LogicalResult PlanWriter::writeConstant(plan_ir::ConstantOp constant) {
     return failure();
   plan::Constant &record = *out.add_constants();
   record.set_slot(*slot);
-  record.set_data(bytesOf(constant.getData()));
+  if (options.withContents)
+    record.set_data(bytesOf(constant.getData()));
   return success();
 }
 

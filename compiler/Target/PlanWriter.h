@@ -20,6 +20,8 @@ struct PlanOptions {
   std::string adapterConfig;                  ///< adapter_config.json's text, where an adapter is trained
   std::map<std::string, std::string> options; ///< as compiled
   bool withKernels = true; ///< false: for memory reports; kernels and images may be missing, nothing is validated
+  bool withContents =
+      true; ///< false: for sizes and seconds alone; constants have no bytes, pieces of weights no digest
 };
 
 /// Writes the records of a module of `plan` ops (phase `plan`), one to one, and validates the result.

@@ -17,6 +17,9 @@ BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), sl
   if (graph::findEntry(module, graph::Entry::Update) || graph::updatesInBackward(module))
     for (const graph::OptimizerState &state : graph::statesOf(module))
       states.push_back(state.name);
+  for (auto bucket : module.getOps<dist::BucketOp>())
+    if (bucket.getQuantum())
+      quantum = bucket.getQuantum();
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
       StringRef kind = graph::argumentKind(function, index);
@@ -170,9 +173,7 @@ SlotPlace BucketSlots::receiveBuffer(const Twine &name, Type type, uint64_t elem
   spec.layer = layer;
   spec.reason = reason.str();
   spec.onlyIfSeveralRanks = true;
-  for (auto bucket : module.getOps<dist::BucketOp>())
-    if (bucket.getQuantum())
-      spec.quantum = bucket.getQuantum();
+  spec.quantum = quantum;
   if (each) // W shards of one quantum
     spec.quantum = llvm::alignTo(each, kShardQuantum);
   return slots.add(spec);

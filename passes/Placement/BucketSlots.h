@@ -57,6 +57,7 @@ private:
   BucketTable buckets;
   llvm::SmallVector<std::string> states; ///< of the optimizer of @update
   int64_t zero = 0;
+  std::optional<uint64_t> quantum;   ///< of the last bucket that has one
   llvm::StringMap<mlir::Type> types; ///< by "bucket.kind"
 };
 

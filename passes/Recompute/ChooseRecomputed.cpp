@@ -1,7 +1,7 @@
 // Blocks of one model are alike, so a choice is mostly a number of blocks per group. The search walks a chain of
-// choices, each with one element more than the one before, and bisects it: first over whole columns, then over the
-// blocks of one. On the chain the last element may be large (gate and up of a block) and the budget just missed, so
-// choices around it are tried too, the cheapest first; at last elements are dropped, the most expensive first.
+// choices, each with one element more than the one before: what its elements keep tells where it may begin to fit. On
+// the chain the last element may be large (gate and up of a block) and the budget just missed, so choices around it are
+// tried too, the cheapest first; at last elements are dropped, the most expensive first.
 #include "passes/Recompute/ChooseRecomputed.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
@@ -92,16 +92,19 @@ private:
     }
     return found->second;
   }
+  bool fits(const Counts &counts) { return fitOf(counts).fits; }
   /// The peak itself is measured only where it counts.
-  bool fits(const Counts &counts) {
+  BudgetFit fitOf(const Counts &counts) {
     const std::string choice = choiceOf(counts).text();
-    if (!fitsBudget || measures.count(choice))
-      return measured(counts).peakBytes <= budget;
-    auto [found, isNew] = fitting.try_emplace(choice, true);
+    if (!fitsBudget || measures.count(choice)) {
+      const uint64_t peak = measured(counts).peakBytes;
+      return {peak <= budget, peak};
+    }
+    auto [found, isNew] = fitting.try_emplace(choice, BudgetFit{true, 0});
     if (isNew && !hasFailed) {
-      FailureOr<bool> fit = fitsBudget(choiceOf(counts));
+      FailureOr<BudgetFit> fit = fitsBudget(choiceOf(counts));
       hasFailed |= failed(fit);
-      found->second = failed(fit) || *fit; // ends the search after a failure
+      found->second = fit.value_or(BudgetFit{true, 0}); // ends the search after a failure
     }
     return found->second;
   }
@@ -123,9 +126,13 @@ private:
     return length;
   }
 
+  size_t firstOfLastBlock() const {
+    return llvm::find_if(columns, [](const Column &column) { return column.isLastBlock; }) - columns.begin();
+  }
+
   /// The last block's products stand in the chain, before attention, only where each lowers the peak.
   void dropUselessLastBlock() {
-    size_t at = llvm::find_if(columns, [](const Column &column) { return column.isLastBlock; }) - columns.begin();
+    size_t at = firstOfLastBlock();
     if (fits(chain(chainLength(at))))
       return;
     while (at < columns.size() && columns[at].group < RecomputeGroup::Attention)
@@ -137,26 +144,20 @@ private:
 
   /// Where the chain begins to fit; its end with the smallest peak where it does not.
   Counts walkChain() {
-    // Ends of columns first: few steps say which column the last element is of.
-    SmallVector<unsigned> ends;
-    for (size_t end = 0; end <= columns.size(); ++end)
-      ends.push_back(chainLength(end));
-    size_t low = 0, high = ends.size() - 1; // of `ends`; low does not fit
-    if (!fits(chain(ends[high]))) {
-      high = leastOf(ends);
-      if (!fits(chain(ends[high])))
-        return chain(ends[high]);
+    // Mostly the first columns do; the whole chain is asked about where they do not.
+    unsigned above = chainLength(firstOfLastBlock());
+    if (!fits(chain(above)) && !fits(chain(above = chainLength(columns.size())))) {
+      SmallVector<unsigned> ends;
+      for (size_t end = 0; end <= columns.size(); ++end)
+        ends.push_back(chainLength(end));
+      above = ends[leastOf(ends)];
+      if (!fits(chain(above)))
+        return chain(above);
     }
-    while (high - low > 1) {
-      size_t middle = (low + high) / 2;
-      (fits(chain(ends[middle])) ? high : low) = middle;
-    }
-    unsigned below = ends[low], above = ends[high];
-    while (above - below > 1) {
-      unsigned middle = (below + above) / 2;
-      (fits(chain(middle)) ? above : below) = middle;
-    }
-    return chain(above);
+    const FailureOr<size_t> first = firstThatFits(
+        0, above, fitOf(chain(0)).leastBytes, budget, [&](size_t n) { return keptBytes(chain(unsigned(n))); },
+        [&](size_t n) { return FailureOr<BudgetFit>(fitOf(chain(unsigned(n)))); });
+    return chain(unsigned(*first));
   }
 
   /// Computing more again can cost memory: of the ends of columns that with the smallest peak.
@@ -246,7 +247,7 @@ private:
     decision.kept = measured(Counts(columns.size()));
     decision.chosen = measured(counts);
     for (const auto &[choice, measure] : measures)
-      fitting.try_emplace(choice, true);
+      fitting.try_emplace(choice);
     decision.measured = fitting.size();
     for (unsigned g = 0; g < kRecomputeGroups; ++g) {
       RecomputeDecision::Share share{RecomputeGroup(g), 0, blocks[g], 0};
@@ -270,7 +271,7 @@ private:
   MeasureChoice measureChoice;
   FitsBudget fitsBudget;
   std::map<std::string, StepMeasure> measures; ///< by the choice's text
-  std::map<std::string, bool> fitting;         ///< the same, of those that fitsBudget was asked about
+  std::map<std::string, BudgetFit> fitting;    ///< the same, of those that fitsBudget was asked about
   bool hasFailed = false;
 };
 

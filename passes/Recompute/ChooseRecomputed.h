@@ -1,5 +1,6 @@
 // The search for what to compute again so that a step fits into a budget.
 #pragma once
+#include "compiler/Analysis/FirstThatFits.h"
 #include "compiler/Analysis/MeasureStep.h"
 #include "passes/Recompute/Candidates.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -35,14 +36,15 @@ struct PricedElement {
 mlir::FailureOr<llvm::SmallVector<PricedElement>> recomputeElements(mlir::ModuleOp module, const MachineRates &rates);
 
 using MeasureChoice = llvm::function_ref<mlir::FailureOr<StepMeasure>(const RecomputeChoice &)>;
-using FitsBudget = llvm::function_ref<mlir::FailureOr<bool>(const RecomputeChoice &)>;
+using FitsBudget = llvm::function_ref<mlir::FailureOr<BudgetFit>(const RecomputeChoice &)>;
 
 /// The cheapest choice found whose peak is at most `budgetBytes`. Groups are taken in their order, each block by block
-/// from the first on: what early blocks keep lives longest. How many blocks is bisected, on the measured peak of the
-/// whole step, so that few choices are measured however many blocks there are. Then the last step is tried again with
-/// something cheaper, and what turns out to be unneeded is dropped: without any one element the peak would exceed the
-/// budget. A smaller budget never gives a higher peak. `fits`, which may be null, says whether a choice's measured peak
-/// is at most the budget; it is asked in place of `measure` where no more is needed. Fails where one of them does.
+/// from the first on: what early blocks keep lives longest. How many blocks is searched (FirstThatFits.h), on the
+/// measured peak of the whole step, so that few choices are measured however many blocks there are. Then the last step
+/// is tried again with something cheaper, and what turns out to be unneeded is dropped: without any one element the
+/// peak would exceed the budget. A smaller budget never gives a higher peak. `fits`, which may be null, says whether a
+/// choice's measured peak is at most the budget; it is asked in place of `measure` where no more is needed. Fails where
+/// one of them does.
 mlir::FailureOr<RecomputeDecision> chooseRecomputed(llvm::ArrayRef<PricedElement> elements, uint64_t budgetBytes,
                                                     MeasureChoice measure, FitsBudget fits = {});
 

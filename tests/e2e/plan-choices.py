@@ -84,6 +84,11 @@ check("adapters need less", least["lora"] < least["full"], str(least))
 # A budget between the two: LoRA is recommended, and runs.
 budget = (least["lora"] + least["full"]) // 2
 tight = plan("--gpu=host", f"--mem={budget}B", "--threads=1", "--gpus=1", "--global-batch=8")
+processors = os.sched_getaffinity(0)
+os.sched_setaffinity(0, {min(processors)})
+alone = plan("--gpu=host", f"--mem={budget}B", "--threads=1", "--gpus=1", "--global-batch=8")
+os.sched_setaffinity(0, processors)
+check("one processor, which searches in another order than several, finds the same table", alone == tight)
 missing = [m for m in tight["missing"] if m["method"] == "full"]
 check("full training is missing by its bytes", missing and all(m["missing_bytes"] == m["needed_bytes"] - budget > 0 for m in missing))
 first = next(c for c in tight["choices"] if c["recommended"])
