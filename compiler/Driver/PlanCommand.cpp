@@ -433,6 +433,10 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   options.gpus.assign(worlds.begin(), worlds.end());
   options.targets = {gpu ? gpu->target : "host"};
   useGpuModel(gpu);
+  if (gpu && options.threads) {
+    llvm::errs() << "ztc: note: --threads has no effect: it counts a host's threads, and --gpu names a GPU\n";
+    options.threads = 0;
+  }
   if (const std::string problem = unusable(options); !problem.empty())
     return fail(problem, 2);
   report::ChoiceTable table;

@@ -67,7 +67,9 @@ for c in fp8["choices"]:
     if c["zero"] == 0:  # at stage 3 codes are what is gathered
         check(f"fp8 on {c['gpus']}: codes are kept", "kept to the backward" in run("ztc", "inspect", work / "plan.bin", "--text").stdout)
 write_tiny_llama(work / "wide", 128000)
-wide = json.loads(run("ztc", "plan", work / "wide", "--gpu=H100-80GB", "--gpus=1,2", "--seq=64", "--batch=64", "--global-batch=128", "--zero=0,3", "--method=full", "--json").stdout)
+done = run("ztc", "plan", work / "wide", "--gpu=H100-80GB", "--gpus=1,2", "--seq=64", "--batch=64", "--global-batch=128", "--zero=0,3", "--method=full", "--threads=1", "--json")
+check("threads of a host are none of a GPU's", "--threads has no effect" in done.stderr, done.stderr)
+wide = json.loads(done.stdout)
 check("rows of a wide head are there", {(c["gpus"], c["zero"]) for c in wide["choices"]} >= {(1, 0), (2, 0), (2, 3)}, wide["choices"])
 for c in wide["choices"]:
     layout = json.loads(execute(c["compile"].replace("ztc compile", "ztc memory").replace(" -o plan.bin", "") + " --json").stdout)["rows"][0]
