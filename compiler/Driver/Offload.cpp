@@ -185,7 +185,7 @@ LogicalResult Session::chooseOffload() {
     const FailureOr<double> seconds = foundProbe.seconds(RecomputeChoice(), shapes.front(), rates);
     if (failed(seconds))
       return failure();
-    best = *seconds;
+    best.emplace(*seconds);
   }
   OffloadChoice found = *choiceOf(above);
   // Computing again may cost less than moving: nothing, or all of the first kinds.

@@ -146,7 +146,9 @@ private:
   Counts walkChain() {
     // Mostly the first columns do; the whole chain is asked about where they do not.
     unsigned above = chainLength(firstOfLastBlock());
-    if (!fits(chain(above)) && !fits(chain(above = chainLength(columns.size())))) {
+    if (!fits(chain(above)))
+      above = chainLength(columns.size());
+    if (!fits(chain(above))) {
       SmallVector<unsigned> ends;
       for (size_t end = 0; end <= columns.size(); ++end)
         ends.push_back(chainLength(end));
