@@ -53,8 +53,10 @@ def look(unit):
     found = {line.replace(str(root) + "/", "") for line in done.stdout.splitlines() if re.search(r"(warning|error): .*\[[\w.,-]+\]$", line)}
     if done.returncode and not found:
         found = {f"{names[0]}: {done.stderr.strip() or done.stdout.strip()}"}
-    if len(names) > 1 and any("clang-diagnostic-error" in line for line in found):
+    errors = [line for line in found if "clang-diagnostic-error" in line]
+    if len(names) > 1 and errors:
         half = len(names) // 2
+        print(f"note: {len(names)} files that do not compile together are looked at in halves: {min(errors)}")
         return look((names[:half], flags, directory)) | look((names[half:], flags, directory))
     if sys.stderr.isatty():
         print(f"{len(found)} in {', '.join(names)}", file=sys.stderr)
