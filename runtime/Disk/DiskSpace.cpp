@@ -133,13 +133,18 @@ Status DiskSpace::open(const DiskSpaceOptions &options) {
   return fileError("make", path_, EEXIST).withContext("--disk");
 }
 
+void DiskSpace::lookAgain() {
+  othersHold_ = removeAbandoned(folder_) > 1; // one of them is this one's
+  lookedAt_ = steadySeconds();
+}
+
 Status DiskSpace::reserve() {
   StatusOr<uint64_t> before = freeBytes(folder_);
   // A run that was killed a moment ago keeps its file until the kernel has ended the transfers that were in flight.
   for (const double begin = steadySeconds();
        othersHold_ && before.isOk() && *before < bytes_ && steadySeconds() - begin < kWaitForRoom.count();) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    othersHold_ = removeAbandoned(folder_) > 1; // one of them is this one's
+    lookAgain();
     before = freeBytes(folder_);
   }
   // posix_fallocate would fill the disk before it fails.
@@ -158,10 +163,8 @@ std::string DiskSpace::description() const {
 
 Status DiskSpace::transfer(std::span<const DiskTransfer> transfers) {
   // Files whose locks were held at the start are those of runs at work, or of one that was killed just before.
-  if (const double now = othersHold_ ? steadySeconds() : 0; othersHold_ && now - lookedAt_ >= 1) {
-    othersHold_ = removeAbandoned(folder_) > 1; // one of them is this one's
-    lookedAt_ = now;
-  }
+  if (othersHold_ && steadySeconds() - lookedAt_ >= 1)
+    lookAgain();
   pieces_.clear();
   for (DiskTransfer whole : transfers) {
     if (whole.offset > bytes_ || whole.bytes > bytes_ - whole.offset)

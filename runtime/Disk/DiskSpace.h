@@ -25,10 +25,11 @@ struct DiskSpaceOptions {
 /// not for what a transfer touches meanwhile.
 class DiskSpace {
 public:
-  /// Makes and reserves the file. ResourceExhausted, with the bytes that are missing, where it does not fit. Files of
-  /// runs that were killed are removed first: nobody holds their locks. Transfers that were in flight when a run was
-  /// killed hold its lock until the kernel has ended them: such a file is looked for again at transfers, once a second,
-  /// and at the end, and where its room is needed, before that.
+  /// Makes and reserves the file. ResourceExhausted, with the bytes that are missing, where it does not fit. Files that
+  /// killed runs left behind are removed first; they are recognised by their free locks. The kernel releases the lock
+  /// of a killed run only after its outstanding transfers complete: such a file is removed later, by a transfer at
+  /// least a second after the start or when this space is destroyed. If its bytes are needed, creation waits for it up
+  /// to 5 s.
   static StatusOr<std::unique_ptr<DiskSpace>> create(const DiskSpaceOptions &options, uint64_t bytes);
   ~DiskSpace();
   DiskSpace(const DiskSpace &) = delete;
@@ -50,6 +51,8 @@ private:
   DiskSpace() = default;
   Status open(const DiskSpaceOptions &options);
   Status reserve();
+  /// Removes the files whose locks have become free since the last look.
+  void lookAgain();
   /// A part of the file in memory, for what is read and written in small pieces.
   struct Window {
     uint64_t begin = UINT64_MAX; ///< in the file; UINT64_MAX: it holds nothing
