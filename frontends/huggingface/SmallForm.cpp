@@ -9,7 +9,7 @@ namespace ztc::huggingface {
 namespace {
 
 constexpr int64_t kHeads = 4, kHeadSize = 16, kHidden = kHeads * kHeadSize, kInner = 32, kRank = 16, kRotary = 8,
-                  kExperts = 4, kVocabulary = 96, kMostLayers = 8;
+                  kExperts = 4, kVocabulary = 96, kSmallLayers = 8;
 
 constexpr const char *kLayerCounts[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
 /// Every so many layers one is of another kind.
@@ -77,7 +77,7 @@ int64_t layersOf(const json &config, int64_t given) {
     if (seen.size() < 8) // kinds, not numbers of each layer's own
       layers = std::max(layers, last);
   }
-  return std::min({layers, given, kMostLayers});
+  return std::min({layers, given, kSmallLayers});
 }
 
 /// Token numbers that the small vocabulary has.
@@ -222,7 +222,7 @@ std::string smallAdapter(const std::string &text, const std::string &small) {
        model = json::parse(small, nullptr, /*allow_exceptions=*/false);
   if (!adapter.is_object() || !model.is_object())
     return text;
-  int64_t layers = kMostLayers;
+  int64_t layers = kSmallLayers;
   for (const char *key : kLayerCounts)
     if (isNumber(textConfig(model), key))
       layers = textConfig(model)[key].get<int64_t>();

@@ -54,7 +54,7 @@ Status checkSharedFolder(ControlChannel *control, const std::string &folder) {
 namespace {
 
 /// All pieces of some files in their order; every rank has the same list.
-struct Piece {
+struct FilePiece {
   size_t file;
   uint64_t index;
 };
@@ -63,7 +63,7 @@ struct Piece {
 
 /// The digests of the pieces k = rank, rank + world, ...
 static StatusOr<std::vector<Sha256Digest>> hashOwnPieces(ControlChannel *control, const std::string &folder,
-                                                         const Manifest &manifest, const std::vector<Piece> &pieces,
+                                                         const Manifest &manifest, const std::vector<FilePiece> &pieces,
                                                          std::span<std::byte> staging) {
   const uint32_t rank = control ? control->rank() : 0, world = control ? control->world() : 1;
   std::vector<Sha256Digest> digests;
@@ -82,7 +82,7 @@ StatusOr<Manifest> describeTogether(ControlChannel *control, const std::string &
                                     const std::vector<std::string> &names, std::span<std::byte> staging) {
   const uint32_t world = control ? control->world() : 1;
   Manifest manifest;
-  std::vector<Piece> pieces;
+  std::vector<FilePiece> pieces;
   const auto list = [&]() -> Status {
     for (const std::string &name : names) {
       ZTC_ASSIGN_OR_RETURN(const File file, File::open(folder + "/" + name, File::Mode::Read));

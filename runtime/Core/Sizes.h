@@ -19,4 +19,11 @@ constexpr uint64_t roundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/// The size of the pieces, each but the last a multiple of `grain`, that [0, extent) is cut into evenly so that none is
+/// larger than `largest`, rounded up to `grain`.
+constexpr uint64_t evenPiece(uint64_t extent, uint64_t largest, uint64_t grain) {
+  const uint64_t pieces = (extent + largest - 1) / largest;
+  return roundUp((extent + pieces - 1) / pieces, grain);
+}
+
 } // namespace ztc

@@ -10,7 +10,7 @@
 
 namespace ztc {
 
-using Json = nlohmann::json;
+using HeaderJson = nlohmann::json; // sorted: an ordered one looks through all names for each
 
 static_assert(std::endian::native == std::endian::little, "tensor data is little-endian and used as it lies");
 
@@ -51,13 +51,13 @@ const char *safetensorsTypeName(plan::DataType type) {
 }
 
 /// A member that is a whole number from 0.
-static std::optional<uint64_t> unsignedNumber(const Json &value) {
-  if (const auto *number = value.get_ptr<const Json::number_unsigned_t *>())
+static std::optional<uint64_t> unsignedNumber(const HeaderJson &value) {
+  if (const auto *number = value.get_ptr<const HeaderJson::number_unsigned_t *>())
     return *number;
   return std::nullopt;
 }
 
-static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Json &json, uint64_t dataBegin,
+static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const HeaderJson &json, uint64_t dataBegin,
                                                uint64_t dataBytes, const std::string &path) {
   const auto bad = [&](const std::string &why) {
     return dataLoss(fmt::format("'{}' is not a valid safetensors file: tensor '{}': {}", path, name, why));
@@ -71,7 +71,7 @@ static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Js
   SafetensorsTensor tensor;
   tensor.name = name;
   tensor.typeName = *type->get_ptr<const std::string *>();
-  for (const Json &extent : *shape) {
+  for (const HeaderJson &extent : *shape) {
     const std::optional<uint64_t> number = unsignedNumber(extent);
     if (!number || *number > (uint64_t(1) << 62))
       return bad("a dimension is not a whole number from 0");
@@ -101,20 +101,21 @@ static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Js
 
 /// The value of a header, and in `twice` the first key that stands in an object for a second time: which of the two
 /// counts is for each reader to choose.
-static Json parseHeader(std::string_view text, std::optional<std::string> &twice) {
+static HeaderJson parseHeader(std::string_view text, std::optional<std::string> &twice) {
   if (isJsonTooDeep(text))
-    return Json(nlohmann::detail::value_t::discarded);
+    return HeaderJson(nlohmann::detail::value_t::discarded);
   std::vector<std::set<std::string>> keys;
-  const auto look = [&](int, Json::parse_event_t event, Json &parsed) {
-    if (event == Json::parse_event_t::object_start)
+  const auto look = [&](int, HeaderJson::parse_event_t event, HeaderJson &parsed) {
+    if (event == HeaderJson::parse_event_t::object_start)
       keys.emplace_back();
-    else if (event == Json::parse_event_t::object_end)
+    else if (event == HeaderJson::parse_event_t::object_end)
       keys.pop_back();
-    else if (event == Json::parse_event_t::key && !keys.back().insert(*parsed.get_ptr<const std::string *>()).second)
+    else if (event == HeaderJson::parse_event_t::key &&
+             !keys.back().insert(*parsed.get_ptr<const std::string *>()).second)
       twice = twice.value_or(*parsed.get_ptr<const std::string *>());
     return true;
   };
-  return Json::parse(text, look, /*allow_exceptions=*/false);
+  return HeaderJson::parse(text, look, /*allow_exceptions=*/false);
 }
 
 StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const std::byte> head, uint64_t fileSize,
@@ -129,7 +130,7 @@ StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const 
     return dataLoss(fmt::format("'{}' is truncated: its header has {} bytes, the file {}", path, length, fileSize));
   const auto *text = reinterpret_cast<const char *>(head.data()) + 8;
   std::optional<std::string> twice;
-  const Json json = parseHeader({text, length}, twice);
+  const HeaderJson json = parseHeader({text, length}, twice);
   if (!json.is_object())
     return dataLoss(fmt::format("'{}' is not a valid safetensors file: its header is not a JSON object", path));
   if (twice)
@@ -184,7 +185,7 @@ const SafetensorsTensor *SafetensorsFile::find(std::string_view name) const {
 /// File names by tensor name of an index.
 static StatusOr<std::map<std::string, std::string>> readIndex(const std::string &path) {
   ZTC_ASSIGN_OR_RETURN(const std::string text, readWholeFile(path));
-  const Json json = parseJson<Json>(text);
+  const HeaderJson json = parseJson<HeaderJson>(text);
   const auto bad = [&](const std::string &why) {
     return dataLoss(fmt::format("'{}' is not a valid index: {}", path, why));
   };
@@ -263,7 +264,7 @@ SafetensorsLayout layoutSafetensors(const std::vector<SafetensorsSpec> &specs) {
     const bool isKnown = spec.typeName.empty();
     const uint64_t bytes = isKnown ? elementCount(spec.shape).value_or(0) * dataTypeBytes(spec.type) : spec.bytes;
     header += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                          Json(spec.name).dump(-1, ' ', false, Json::error_handler_t::replace),
+                          HeaderJson(spec.name).dump(-1, ' ', false, HeaderJson::error_handler_t::replace),
                           isKnown ? safetensorsTypeName(spec.type) : spec.typeName.c_str(), fmt::join(spec.shape, ","),
                           data, data + bytes);
     layout.offsets.push_back(data);

@@ -3,6 +3,7 @@
 // it.
 #include "runtime/Device/host/Bf16Gemm.h"
 #include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/Sizes.h"
 #include "runtime/Device/host/Bf16GemmTiles.h"
 #include "runtime/Device/host/Sgemm.h"
 #include <algorithm>
@@ -20,16 +21,6 @@ constexpr uint64_t kPadding = 16;
 /// Rows of A that lie a multiple of this apart share one or two sets of the first cache, which holds eight: they are
 /// copied.
 constexpr uint64_t kAliasBytes = 2048;
-
-constexpr uint64_t roundUp(uint64_t value, uint64_t grain) {
-  return (value + grain - 1) / grain * grain;
-}
-
-/// The size of the pieces, each but the last a multiple of `grain`, that [0, extent) is cut into evenly.
-constexpr uint64_t evenPiece(uint64_t extent, uint64_t largest, uint64_t grain) {
-  const uint64_t pieces = (extent + largest - 1) / largest;
-  return roundUp((extent + pieces - 1) / pieces, grain);
-}
 
 /// Words of a panel of B, and floats of a tile of sums.
 constexpr uint64_t panelOfB(uint64_t pairs) {

@@ -4,6 +4,7 @@
 // limited by memory, so that AVX2 packs for all tiles.
 #include "runtime/Device/host/Sgemm.h"
 #include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/Sizes.h"
 #include <algorithm>
 #include <cstring>
 #include <immintrin.h>
@@ -22,16 +23,6 @@ constexpr uint64_t kDepth = 384, kRows = 96, kBlockOfB = 768 * 1024, kColumns = 
 constexpr uint64_t kAliasBytes = 2048, kPadding = 16;
 /// How many rows ahead of the one that is packed the cache is told of.
 constexpr uint64_t kAhead = 4;
-
-/// The size of the pieces, each but the last a multiple of `grain`, that [0, extent) is cut into evenly.
-constexpr uint64_t evenPiece(uint64_t extent, uint64_t largest, uint64_t grain) {
-  uint64_t pieces = (extent + largest - 1) / largest;
-  return ((extent + pieces - 1) / pieces + grain - 1) / grain * grain;
-}
-
-constexpr uint64_t roundUp(uint64_t value, uint64_t grain) {
-  return (value + grain - 1) / grain * grain;
-}
 
 ZTC_AVX2 inline void prefetchRow(const float *row, uint64_t elements) {
   for (uint64_t i = 0; i < elements; i += 16)
