@@ -33,4 +33,10 @@ private:
 /// The transformer block that a bucket belongs to, or -1.
 int64_t layerOf(dist::BucketOp bucket);
 
+/// Whether a bucket is small beside another (the last norm beside the head), in elements: its computation hides nothing
+/// of the other's transfer, and its own transfer takes next to no time and memory.
+constexpr bool isSmallBeside(int64_t elements, int64_t other) {
+  return elements * 16 < other;
+}
+
 } // namespace ztc

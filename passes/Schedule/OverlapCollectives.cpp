@@ -1,3 +1,4 @@
+#include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
@@ -76,7 +77,8 @@ bool isOfArgument(dist::AllGatherOp gather) {
 
 class Overlapper {
 public:
-  Overlapper(Block &block, unsigned prefetch) : block(block), prefetch(prefetch) {}
+  Overlapper(Block &block, const BucketTable &buckets, unsigned prefetch)
+      : block(block), buckets(buckets), prefetch(prefetch) {}
 
   void run() {
     for (auto reduce : llvm::make_early_inc_range(block.getOps<dist::AllReduceOp>()))
@@ -109,21 +111,29 @@ private:
     }
   }
 
-  /// The gather at whose first use that of `index` starts: `prefetch` places before it, where buckets so small that
-  /// their computation hides nothing of it (the last norm before the head) do not count.
+  /// The gather at whose first use that of `index` starts: `prefetch` places before it, where buckets that are small
+  /// beside it do not count, and those of one block count as one.
   unsigned placesBefore(ArrayRef<Split> gathers, unsigned index) const {
-    constexpr int64_t kSmall = 16;
-    int64_t size = elementsOf(gathers[index]);
     unsigned place = index;
-    for (unsigned left = prefetch; left && place;)
-      left -= elementsOf(gathers[--place]) * kSmall >= size;
+    int64_t block = layerOf(gathers[index]);
+    for (unsigned passed = 0, next = index; next && prefetch;) {
+      const Split &before = gathers[--next];
+      const bool isOfSameBlock = block >= 0 && layerOf(before) == block;
+      if (!isOfSameBlock && isSmallBeside(elementsOf(before), elementsOf(gathers[index])))
+        continue;
+      if (!isOfSameBlock && passed++ == prefetch)
+        break;
+      block = layerOf(before);
+      place = next;
+    }
     return place;
   }
 
-  int64_t elementsOf(const Split &gather) const {
-    auto bucket = SymbolTable::lookupNearestSymbolFrom<dist::BucketOp>(
-        gather.done, dist::bucketOf(gather.done->getResult(0).getType()));
-    return bucket ? int64_t(bucket.getElements()) : 0;
+  int64_t layerOf(const Split &gather) const {
+    return buckets.layer(dist::bucketOf(gather.done->getResult(0).getType()));
+  }
+  int64_t elementsOf(const Split &collective) const {
+    return buckets.elements(collective.done->getResult(0).getType());
   }
 
   /// A gradient is complete after its last part.
@@ -186,7 +196,10 @@ private:
       hoist(reductions.back().start);
     }
     for (auto [index, reduction] : llvm::enumerate(reductions)) {
-      Operation *next = index + 1 < reductions.size() ? reductions[index + 1].start : block.getTerminator();
+      const auto *follower = llvm::find_if(ArrayRef(reductions).drop_front(index + 1), [&](const Split &other) {
+        return !isSmallBeside(elementsOf(other), elementsOf(reduction));
+      });
+      Operation *next = follower == reductions.end() ? block.getTerminator() : follower->start;
       for (Operation *op : followers(reduction.done))
         if (hasOperandsBefore(op, next)) // a sum over buckets waits for the last of them
           moveBefore(op, next);
@@ -194,6 +207,7 @@ private:
   }
 
   Block &block;
+  const BucketTable &buckets;
   unsigned prefetch;
 };
 
@@ -202,11 +216,12 @@ struct OverlapCollectives : impl::OverlapCollectivesBase<OverlapCollectives> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    const BucketTable buckets(module);
     bool any = false;
     for (auto function : module.getOps<func::FuncOp>()) {
       Block &block = function.getBody().front();
       any |= llvm::any_of(block, isCollectiveOp);
-      Overlapper(block, prefetch).run();
+      Overlapper(block, buckets, prefetch).run();
     }
     if (any)
       module->setAttr(kPrefetch, Builder(&getContext()).getI64IntegerAttr(prefetch));

@@ -34,11 +34,11 @@ def OverlapCollectives : Pass<"ztc-overlap-collectives", "mlir::ModuleOp"> {
   let summary = "Collectives run beside the computation: each becomes a start and a done, apart from one another.";
   let description = [{
     - all_gather of what a function takes: the done stands right before the first use; the start where the gather `prefetch` places before it in the
-      order of first uses is first used (buckets of less than a sixteenth of its size do not count: their computation hides nothing). At most
-      prefetch + 1 blocks have gathered parameters (`dist.prefetch` on the module).
+      order of first uses is first used (buckets of less than a sixteenth of its size do not count: their computation hides nothing; those of one
+      block count as one). At most prefetch + 1 blocks have gathered parameters (`dist.prefetch` on the module).
     - all_gather of what is computed: start right after that, done before the first use, or at the function's end.
-    - reduce_scatter: start right after the gradient's last part; the done, and what keeps the result, right before the next one's start, the last at the
-      function's end: one is on its way.
+    - reduce_scatter: start right after the gradient's last part; the done, and what keeps the result, right before the start of the next one that has at
+      least a sixteenth of its elements, the last at the function's end: one is in flight, and small ones beside it.
     - all_reduce: start and done where it stands.
 
         %f = dist.all_gather %s axis "data" : ...

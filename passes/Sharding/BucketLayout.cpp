@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Dialect/Graph/UpdateTime.h"
 #include "runtime/Format/BlockState.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
@@ -19,6 +20,7 @@ enum class Section { Embedding, Block, Rest, Head };
 struct BucketKey {
   Section section;
   int64_t layer;
+  bool tail; ///< what the first block reads last
   bool frozen;
   llvm::StringRef format; ///< of weights in fewer bits, else empty
   bool kept;              ///< in f32 where the module's policy stores parameters in a narrower type
@@ -26,9 +28,9 @@ struct BucketKey {
   bool codes;             ///< products in fp8 alone read it: ranks may gather its codes
   bool matrices;          ///< what Muon updates: it has other states, and is gathered for its update
   bool operator<(const BucketKey &other) const {
-    return std::tie(section, layer, frozen, format, kept, wide, codes, matrices) <
-           std::tie(other.section, other.layer, other.frozen, other.format, other.kept, other.wide, other.codes,
-                    other.matrices);
+    return std::tie(section, layer, tail, frozen, format, kept, wide, codes, matrices) <
+           std::tie(other.section, other.layer, other.tail, other.frozen, other.format, other.kept, other.wide,
+                    other.codes, other.matrices);
   }
 };
 
@@ -70,7 +72,7 @@ std::string bucketName(const BucketKey &key) {
     name = "embedding";
     break;
   case Section::Block:
-    name = "block" + std::to_string(key.layer);
+    name = "block" + std::to_string(key.layer) + (key.tail ? "_tail" : "");
     break;
   case Section::Rest:
     name = "rest";
@@ -90,6 +92,88 @@ std::string bucketName(const BucketKey &key) {
   if (key.codes)
     name += "_fp8";
   return key.kept ? name + "_f32" : name;
+}
+
+using BucketMembers = std::map<BucketKey, std::vector<unsigned>>;
+
+/// The first op that reads `value`, or what is made of that alone (a transposed weight); null where nobody does.
+Operation *firstReader(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers())
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  if (first && first->getNumOperands() == 1 && first->getNumResults() == 1)
+    if (Operation *next = firstReader(first->getResult(0)))
+      return next;
+  return first;
+}
+
+/// A bucket in two: what is read first, half of the elements at most, and the rest. Matrices that are multiplied by
+/// one value stay together (they may become one product). No second part where one of the two would be small.
+std::vector<unsigned> takeTail(std::vector<unsigned> &members, const std::vector<PlacedParameter> &parameters,
+                               ArrayRef<BlockArgument> arguments) {
+  /// Below that a transfer is latency for the most part: some ten microseconds at 50 GB/s.
+  constexpr int64_t kLeastBytes = 512 * 1024;
+  struct Group {
+    Operation *reader = nullptr; ///< the first
+    Value factor;                ///< what it multiplies them by
+    std::vector<unsigned> members;
+    int64_t elements = 0;
+  };
+  SmallVector<Group> groups;
+  int64_t elements = 0;
+  for (unsigned member : members) {
+    Operation *reader = firstReader(arguments[member]);
+    if (!reader)
+      return {};
+    auto product = dyn_cast<graph::MatmulOp>(reader);
+    const Value factor = product ? product.getA() : Value();
+    auto *group = llvm::find_if(groups, [&](const Group &one) { return factor && one.factor == factor; });
+    if (group == groups.end())
+      group = &groups.emplace_back(Group{reader, factor, {}, 0});
+    else if (reader->isBeforeInBlock(group->reader))
+      group->reader = reader;
+    group->members.push_back(member);
+    group->elements += parameters[member].type.getNumElements();
+    elements += parameters[member].type.getNumElements();
+  }
+  llvm::stable_sort(groups, [](const Group &a, const Group &b) { return a.reader->isBeforeInBlock(b.reader); });
+  int64_t head = 0;
+  const auto *cut = groups.begin();
+  for (; cut != groups.end() && head + cut->elements <= elements / 2; ++cut)
+    head += cut->elements;
+  const int64_t bits = parameters[members.front()].type.getElementTypeBitWidth();
+  if (std::min(head, elements - head) * bits / 8 < kLeastBytes)
+    return {};
+  std::vector<unsigned> tail;
+  for (; cut != groups.end(); ++cut)
+    tail.insert(tail.end(), cut->members.begin(), cut->members.end());
+  llvm::sort(tail);
+  llvm::erase_if(members, [&](unsigned member) { return llvm::is_contained(tail, member); });
+  return tail;
+}
+
+/// Nothing is computed while the first block is gathered, and nothing after its gradients are there: its buckets are
+/// cut in two, so that one part's transfer hides in the other's computation. Clipping by blocks needs whole ones.
+void cutFirstBlock(BucketMembers &buckets, func::FuncOp function, const std::vector<PlacedParameter> &parameters,
+                   ArrayRef<BlockArgument> arguments) {
+  int64_t first = -1, last = -1;
+  for (const auto &[key, members] : buckets)
+    if (key.section == Section::Block) {
+      first = first < 0 ? key.layer : first;
+      last = key.layer;
+    }
+  if (first == last || graph::updatesInBackward(function->getParentOfType<ModuleOp>()))
+    return;
+  BucketMembers tails;
+  for (auto &[key, members] : buckets)
+    if (key.section == Section::Block && key.layer == first) {
+      BucketKey tail = key;
+      tail.tail = true;
+      if (std::vector<unsigned> taken = takeTail(members, parameters, arguments); !taken.empty())
+        tails[tail] = std::move(taken);
+    }
+  buckets.merge(tails);
 }
 
 void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameters) {
@@ -119,7 +203,8 @@ const PlacedParameter *BucketLayout::find(StringRef name) const {
 
 FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
   BucketLayout layout;
-  std::map<BucketKey, std::vector<unsigned>> members;
+  BucketMembers members;
+  SmallVector<BlockArgument> values;
   SmallVector<unsigned> arguments = graph::argumentsWithRole(function, graph::Role::Parameter);
   bool mixed =
       llvm::any_of(arguments, [&](unsigned index) { return graph::isNarrow(function.getArgumentTypes()[index]); });
@@ -150,11 +235,13 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     const StringRef format = isBytes && stored ? graph::stringifyWeightFormat(stored.getValue()) : StringRef();
     const bool kept = mixed && !isBytes && !graph::isNarrow(parameter.type);
     const bool wide = inBlocks && parameter.trainable && !function.getArgAttr(index, graph::kBlockStates);
-    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept, wide,
+    members[{section, section == Section::Block ? layer : -1, /*tail=*/false, !parameter.trainable, format, kept, wide,
              isReadByFp8ProductsAlone(function.getArgument(index)), parameter.changeFactor.has_value()}]
         .push_back(layout.parameters.size());
     layout.parameters.push_back(parameter);
+    values.push_back(function.getArgument(index));
   }
+  cutFirstBlock(members, function, layout.parameters, values);
   for (auto &[key, indices] : members) {
     BucketPlan bucket;
     bucket.name = bucketName(key);

@@ -104,7 +104,7 @@ def VerifySchedule : Pass<"ztc-verify-schedule", "mlir::ModuleOp"> {
     (O4) collectives are starts, each with an `order` that ascends in the text, and dones after them: all ranks launch them in one order.
     (O5) at any moment at most `dist.prefetch` + 1 transformer blocks have gathered parameters.
     (O6) of a bucket that is gathered more than once, nothing reads a gather after the next one's done: none is kept from forward to backward.
-    (O7) a reduce_scatter is done before the next one starts.
+    (O7) a reduce_scatter is done before one starts that has at least a sixteenth of its elements.
   }];
 }
 

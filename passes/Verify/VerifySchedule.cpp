@@ -120,16 +120,18 @@ LogicalResult checkGathersAgain(func::FuncOp function) {
 }
 
 /// (O7)
-LogicalResult checkReductions(func::FuncOp function) {
-  Operation *running = nullptr;
+LogicalResult checkReductions(func::FuncOp function, const BucketTable &buckets) {
+  SmallVector<dist::ReduceScatterStartOp> running;
+  const auto elementsOf = [&](dist::ReduceScatterStartOp start) { return buckets.elements(start.getFull().getType()); };
   for (Operation &op : function.getBody().front()) {
-    if (isa<dist::ReduceScatterStartOp>(op)) {
-      if (running)
-        return op.emitOpError("O7: starts while another reduce_scatter is in flight");
-      running = &op;
+    if (auto start = dyn_cast<dist::ReduceScatterStartOp>(op)) {
+      for (dist::ReduceScatterStartOp other : running)
+        if (!isSmallBeside(elementsOf(start), elementsOf(other)))
+          return op.emitOpError("O7: starts while another reduce_scatter is in flight");
+      running.push_back(start);
     }
-    if (isa<dist::ReduceScatterDoneOp>(op))
-      running = nullptr;
+    if (auto done = dyn_cast<dist::ReduceScatterDoneOp>(op))
+      llvm::erase(running, done.getPending().getDefiningOp<dist::ReduceScatterStartOp>());
   }
   return success();
 }
@@ -137,6 +139,7 @@ LogicalResult checkReductions(func::FuncOp function) {
 struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
   void runOnOperation() override {
     markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
+    const BucketTable buckets(getOperation());
     auto prefetch = getOperation()->getAttrOfType<IntegerAttr>(kPrefetch);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (!function.getBody().hasOneBlock()) {
@@ -148,9 +151,8 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
         if ((floats(&op) && !op.use_empty() && failed(checkAlias(&op))) || (accumulate && failed(checkSum(accumulate))))
           return signalPassFailure();
       }
-      if (failed(checkOrder(function)) ||
-          (prefetch && failed(checkGathered(function, prefetch.getInt(), BucketTable(getOperation())))) ||
-          failed(checkGathersAgain(function)) || failed(checkReductions(function)))
+      if (failed(checkOrder(function)) || (prefetch && failed(checkGathered(function, prefetch.getInt(), buckets))) ||
+          failed(checkGathersAgain(function)) || failed(checkReductions(function, buckets)))
         return signalPassFailure();
     }
   }

@@ -3,6 +3,7 @@
 // RUN: ztc-opt %s --ztc-overlap-collectives=prefetch=2 --ztc-order-collectives --ztc-verify-schedule | FileCheck %s --check-prefix=TWO
 dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, layer = 0 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block1_tail {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "t", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @block2 {decayed = 16 : i64, elements = 16 : i64, layer = 2 : i64, trainable, parameters = [{name = "c", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @rest {decayed = 8 : i64, elements = 8 : i64, trainable, parameters = [{name = "d", offset = 0 : i64, shape = array<i64: 4, 2>}]}
 dist.bucket @head {decayed = 256 : i64, elements = 256 : i64, trainable, parameters = [{name = "e", offset = 0 : i64, shape = array<i64: 4, 64>}]}
@@ -65,6 +66,34 @@ func.func @small_between(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@blo
   return %u : tensor<4x64xf32>
 }
 
+// Buckets of one block count as one: the next block's gather starts at the first use of the first of them, and their own together.
+// CHECK-LABEL: func.func @parts
+// CHECK:         dist.all_gather_start %{{.*}} axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>>
+// CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 1 : i64} : tensor<?xf32, #dist.shard<@block1>>
+// CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 2 : i64} : tensor<?xf32, #dist.shard<@block1_tail>>
+// CHECK-NEXT:    dist.all_gather_done
+// CHECK:         graph.matmul
+// CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 3 : i64} : tensor<?xf32, #dist.shard<@block2>>
+// CHECK-NEXT:    dist.all_gather_done
+// NONE-LABEL:  func.func @parts
+// NONE-COUNT-3:  graph.matmul
+// NONE:          dist.all_gather_start %{{.*}} : tensor<?xf32, #dist.shard<@block2>>
+func.func @parts(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@block0>>, %b: tensor<?xf32, #dist.shard<@block1>>, %t: tensor<?xf32, #dist.shard<@block1_tail>>, %c: tensor<?xf32, #dist.shard<@block2>>) -> tensor<4x4xf32> {
+  %fa = dist.all_gather %a axis "data" : tensor<?xf32, #dist.shard<@block0>> -> tensor<?xf32, #dist.full<@block0>>
+  %va = dist.view %fa[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<4x4xf32>
+  %y = graph.matmul %x, %va : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %fb = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@block1>> -> tensor<?xf32, #dist.full<@block1>>
+  %vb = dist.view %fb[0] : tensor<?xf32, #dist.full<@block1>> -> tensor<4x4xf32>
+  %z = graph.matmul %y, %vb : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %ft = dist.all_gather %t axis "data" : tensor<?xf32, #dist.shard<@block1_tail>> -> tensor<?xf32, #dist.full<@block1_tail>>
+  %vt = dist.view %ft[0] : tensor<?xf32, #dist.full<@block1_tail>> -> tensor<4x4xf32>
+  %s = graph.matmul %z, %vt : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %fc = dist.all_gather %c axis "data" : tensor<?xf32, #dist.shard<@block2>> -> tensor<?xf32, #dist.full<@block2>>
+  %vc = dist.view %fc[0] : tensor<?xf32, #dist.full<@block2>> -> tensor<4x4xf32>
+  %u = graph.matmul %s, %vc : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %u : tensor<4x4xf32>
+}
+
 // A gradient is reduced from its last part on; what keeps the sum stands before the next reduction starts.
 // CHECK-LABEL: func.func @gradients
 // CHECK:         %[[G0:.*]] = graph.matmul
@@ -94,6 +123,29 @@ func.func @gradients(%x: tensor<4x4xf32>, %g: tensor<?xf32, #dist.shard<@block0>
   %pb = dist.pack %b at [0] : tensor<4x4xf32> -> tensor<?xf32, #dist.full<@block1>>
   %rb = dist.reduce_scatter %pb axis "data" {only_last} : tensor<?xf32, #dist.full<@block1>> -> tensor<?xf32, #dist.shard<@block1>>
   return %y, %sum, %rb : tensor<4x4xf32>, tensor<?xf32, #dist.shard<@block0>>, tensor<?xf32, #dist.shard<@block1>>
+}
+
+// A small reduction waits for nobody: the head's goes on beside the last norm's, up to the next block's.
+// CHECK-LABEL: func.func @small_gradient
+// CHECK:         %[[R0:.*]] = dist.reduce_scatter_start %{{.*}} axis "data" {order = 0 : i64} : tensor<?xf32, #dist.full<@head>>
+// CHECK:         %[[R1:.*]] = dist.reduce_scatter_start %{{.*}} axis "data" {order = 1 : i64} : tensor<?xf32, #dist.full<@rest>>
+// CHECK-NEXT:    graph.matmul
+// CHECK-NEXT:    dist.pack
+// CHECK-NEXT:    dist.reduce_scatter_done %[[R0]]
+// CHECK-NEXT:    dist.reduce_scatter_done %[[R1]]
+// CHECK-NEXT:    dist.reduce_scatter_start %{{.*}} axis "data" {order = 2 : i64} : tensor<?xf32, #dist.full<@block0>>
+func.func @small_gradient(%x: tensor<4x4xf32>, %e: tensor<4x64xf32>, %d: tensor<4x2xf32>)
+    -> (tensor<?xf32, #dist.shard<@head>>, tensor<?xf32, #dist.shard<@rest>>, tensor<?xf32, #dist.shard<@block0>>) {
+  %a = graph.matmul %x, %e : tensor<4x4xf32>, tensor<4x64xf32> -> tensor<4x64xf32>
+  %b = graph.matmul %x, %d : tensor<4x4xf32>, tensor<4x2xf32> -> tensor<4x2xf32>
+  %c = graph.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %pa = dist.pack %a at [0] : tensor<4x64xf32> -> tensor<?xf32, #dist.full<@head>>
+  %ra = dist.reduce_scatter %pa axis "data" : tensor<?xf32, #dist.full<@head>> -> tensor<?xf32, #dist.shard<@head>>
+  %pb = dist.pack %b at [0] : tensor<4x2xf32> -> tensor<?xf32, #dist.full<@rest>>
+  %rb = dist.reduce_scatter %pb axis "data" : tensor<?xf32, #dist.full<@rest>> -> tensor<?xf32, #dist.shard<@rest>>
+  %pc = dist.pack %c at [0] : tensor<4x4xf32> -> tensor<?xf32, #dist.full<@block0>>
+  %rc = dist.reduce_scatter %pc axis "data" : tensor<?xf32, #dist.full<@block0>> -> tensor<?xf32, #dist.shard<@block0>>
+  return %ra, %rb, %rc : tensor<?xf32, #dist.shard<@head>>, tensor<?xf32, #dist.shard<@rest>>, tensor<?xf32, #dist.shard<@block0>>
 }
 
 // What is computed is gathered as soon as it is there, and awaited by its reader: here nobody before the end.
