@@ -1,6 +1,6 @@
 // GFLOP/s of the host device's library calls at the shapes of small Llamas. Usage: bench-host-device [threads]
-// [linear|attention|loss|all] [f32|bf16|f16] [instruction set, as --instruction-set names it] The service kernels are
-// empty: what is timed are the matrix products, their slicing and the thread pool.
+// [linear|rows|attention|loss|all] [f32|bf16|f16] [instruction set, as --instruction-set names it] The service kernels
+// are empty: what is timed are the matrix products, their slicing and the thread pool.
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
@@ -195,6 +195,11 @@ int main(int argc, char **argv) {
       for (bool grad : {false, true})
         if (filter.empty() || filter == "attention")
           attention(threads, model, block, grad);
+  for (uint64_t rows : {1, 4, 8}) // of tokens that are generated
+    for (uint64_t width : {512, 2048})
+      for (bool transposeB : {true, false})
+        if (filter.empty() || filter == "rows")
+          gemm(threads, transposeB ? "few rows forward" : "few rows dx", rows, width, width, false, transposeB);
   for (const Model &model : models) {
     if (filter.empty() || filter == "linear") {
       linear(threads, model, "o", model.heads * model.dim, model.width);

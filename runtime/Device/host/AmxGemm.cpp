@@ -39,7 +39,7 @@ AmxGemmPlan::AmxGemmPlan(const MatmulProblem &problem) : problem_(problem), step
   depth_ = evenPiece(steps_, kDepth, 1);
   const uint64_t columns = roundUp(problem.n, kTileColumns), panel = panelOfB(steps_) * sizeof(uint32_t);
   columns_ = std::clamp(kBytesOfB / panel * kTileColumns, kTileColumns, std::min(columns, kColumns));
-  columns_ = problem.m < SgemmPlan::kFewRows ? kTileColumns : evenPiece(problem.n, columns_, kTileColumns);
+  columns_ = hasFewRows() ? kTileColumns : evenPiece(problem.n, columns_, kTileColumns);
   const uint64_t rows = std::clamp(kBytesOfA / (depth_ * kStepBytes) / kTileRows * kTileRows, kTileRows,
                                    steps_ > depth_ ? kRowsOfPieces : kRows);
   rows_ = std::min(roundUp(problem.m, kTileRows), rows);
@@ -53,8 +53,8 @@ bool AmxGemmPlan::copiesA() const {
   return !problem_.transposeA && problem_.lda % kStep != 0 && problem_.n > kWorthCopying * kTileColumns;
 }
 
-bool AmxGemmPlan::leavesB() const {
-  return problem_.transposeB && problem_.m < SgemmPlan::kFewRows;
+bool AmxGemmPlan::hasFewRows() const {
+  return problem_.m < SgemmPlan::kFewRows;
 }
 
 AmxGemmPlan::Block AmxGemmPlan::block(size_t index) const {
@@ -78,7 +78,7 @@ uint64_t AmxGemmPlan::scratchBytes() const {
   uint64_t bytes = packsA() ? rows_ * depth_ * kStepBytes : tailBytes();
   if (steps_ > depth_) // sums between two pieces of k
     bytes += rows_ * columns_ * sizeof(float);
-  return std::max(bytes, leavesB() ? kTileColumns * kStepBytes : 0); // the tail of a tile of B as it lies
+  return std::max(bytes, hasFewRows() ? AmxTiles::kTileBytes : 0); // the tail of a tile of B as it lies
 }
 
 void AmxGemmPlan::pack(const Block &block, const uint16_t *b, uint64_t begin, uint64_t end, void *packed) const {
@@ -206,6 +206,14 @@ void AmxGemmPlan::multiplyRows(const Rows &piece) const {
 }
 
 void AmxGemmPlan::multiplyFewRows(const uint16_t *a, const uint16_t *b, void *c, void *packed, void *scratch) const {
+  if (problem_.transposeB)
+    multiplyTurned(a, b, c, packed, scratch);
+  else
+    multiplyStraight(a, b, c, packed);
+  AmxTiles::end();
+}
+
+void AmxGemmPlan::multiplyTurned(const uint16_t *a, const uint16_t *b, void *c, void *packed, void *scratch) const {
   // Rows of B as it lies are those of tiles' left operand, rows of A are packed as its columns: a product of two values
   // has the same bits either way round.
   MatmulProblem turned = problem_;
@@ -238,12 +246,27 @@ void AmxGemmPlan::multiplyFewRows(const uint16_t *a, const uint16_t *b, void *c,
     AmxTiles::turn(sums, tile);
     finish(tile, problem_.m, width, c, 0, column);
   }
-  AmxTiles::end();
+}
+
+void AmxGemmPlan::multiplyStraight(const uint16_t *a, const uint16_t *b, void *c, void *packed) const {
+  if (problem_.transposeA)
+    AmxTiles::packTransposed(a, problem_.lda, problem_.k, problem_.m, 0, packed);
+  else
+    AmxTiles::copyRows(a, problem_.lda, problem_.k, problem_.m, 0, packed);
+  AmxRows::begin(problem_.m);
+  alignas(64) float sums[2 * kTileFloats];
+  for (uint64_t column = 0; column < problem_.n; column += AmxRows::kColumns) {
+    const uint64_t columns = std::min(AmxRows::kColumns, problem_.n - column);
+    AmxRows::multiply(packed, b + column, problem_.ldb, problem_.k, columns, sums);
+    finish(sums, problem_.m, std::min(columns, kTileColumns), c, 0, column);
+    if (columns > kTileColumns)
+      finish(sums + kTileFloats, problem_.m, columns - kTileColumns, c, 0, column + kTileColumns);
+  }
 }
 
 void amxGemm(const AmxGemmPlan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
   std::byte *rest = static_cast<std::byte *>(scratch) + roundUp(plan.packedBytes(), 64);
-  if (plan.leavesB())
+  if (plan.hasFewRows())
     return plan.multiplyFewRows(a, b, c, scratch, rest);
   for (size_t index = 0; index < plan.blocks(); ++index) {
     const AmxGemmPlan::Block block = plan.block(index);

@@ -44,12 +44,14 @@ public:
   /// Pieces of rows are best multiples of this.
   uint64_t rowGrain() const;
 
-  /// Whether rows are so few, and B lies so, that it is read once, as it lies (multiplyFewRows).
-  bool leavesB() const;
-  /// The whole product where leavesB(). `packed` and `scratch` as above.
+  /// Whether rows are so few that B is read once, as it lies (multiplyFewRows).
+  bool hasFewRows() const;
+  /// The whole product where hasFewRows(). `packed` and `scratch` as above.
   void multiplyFewRows(const uint16_t *a, const uint16_t *b, void *c, void *packed, void *scratch) const;
 
 private:
+  void multiplyTurned(const uint16_t *a, const uint16_t *b, void *c, void *packed, void *scratch) const;
+  void multiplyStraight(const uint16_t *a, const uint16_t *b, void *c, void *packed) const;
   struct Rows;
   void multiplyRows(const Rows &rows) const;
   /// Whether rows of A are copied before they are multiplied.

@@ -23,8 +23,8 @@ struct AmxTiles {
     uint64_t ldTo;
   };
 
-  /// Tile registers of this thread for C's rows, as begin() makes them and end() gives them back: what the system saves
-  /// of the thread is large in between.
+  /// Tile registers of this thread for so many rows of C, until end(): in between what the system saves of the thread
+  /// is large.
   static void begin(uint64_t rows);
   static void end();
   /// As many rows as begin() was told.
@@ -38,6 +38,17 @@ struct AmxTiles {
 
   /// A tile of sums (kRows, kColumns) the other way round.
   static void turn(const float *sums, float *to);
+};
+
+/// Few rows of A by rows of B as they lie: B is read once, some of its columns at a time.
+struct AmxRows {
+  static constexpr uint64_t kColumns = 64;
+
+  /// Tile registers for `rows`, at most a tile's, until AmxTiles::end().
+  static void begin(uint64_t rows);
+  /// Sums of up to kColumns `columns`, rows AmxTiles::kColumns apart, in two tiles (AmxTiles::kRows, kColumns). `a` is
+  /// as copyRows() makes it.
+  static void multiply(const void *a, const uint16_t *b, uint64_t ldb, uint64_t values, uint64_t columns, float *sums);
 };
 
 } // namespace ztc

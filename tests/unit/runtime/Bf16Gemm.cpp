@@ -5,14 +5,43 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
 #include <random>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 namespace ztc {
 namespace {
+
+/// A copy of values that ends where memory ends: who reads beyond them is stopped by the system.
+class AtTheEnd {
+public:
+  explicit AtTheEnd(const std::vector<uint16_t> &values) {
+    const size_t page = size_t(sysconf(_SC_PAGESIZE)), bytes = values.size() * sizeof(uint16_t);
+    const size_t room = (bytes + page - 1) / page * page;
+    bytes_ = room + page;
+    memory_ =
+        static_cast<std::byte *>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory_ == MAP_FAILED || mprotect(memory_ + room, page, PROT_NONE) != 0)
+      std::abort();
+    values_ = reinterpret_cast<uint16_t *>(memory_ + room - bytes);
+    std::memcpy(values_, values.data(), bytes);
+  }
+  ~AtTheEnd() { munmap(memory_, bytes_); }
+  AtTheEnd(const AtTheEnd &) = delete;
+  AtTheEnd &operator=(const AtTheEnd &) = delete;
+  const uint16_t *data() const { return values_; }
+
+private:
+  std::byte *memory_;
+  size_t bytes_;
+  uint16_t *values_;
+};
 
 /// A product with operands of its own, which end where their last row ends.
 struct Operands {
@@ -92,8 +121,9 @@ struct Operands {
     void *scratch = memory.data();
     size_t room = memory.size();
     std::align(64, bytes, scratch, room);
-    Way::multiply(plan, a.data() + row * (problem.transposeA ? 1 : problem.lda),
-                  b.data() + column * (problem.transposeB ? problem.ldb : 1), c.at(row * problem.ldc + column),
+    const AtTheEnd left(a), right(b);
+    Way::multiply(plan, left.data() + row * (problem.transposeA ? 1 : problem.lda),
+                  right.data() + column * (problem.transposeB ? problem.ldb : 1), c.at(row * problem.ldc + column),
                   scratch);
   }
   template <class Way> Result run() const {
