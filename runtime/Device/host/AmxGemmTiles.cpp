@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kLanes = 16;
 constexpr int64_t kStrideB = AmxTiles::kColumns * sizeof(uint32_t);
-/// How many steps ahead of the rows that are read the cache is told of.
-constexpr uint64_t kStepsAhead = 1;
+/// How many rows ahead of those that are read the cache is told of.
+constexpr uint64_t kAhead = AmxTiles::kStep;
 
 /// What LDTILECFG reads.
 struct alignas(64) Configuration {
@@ -195,7 +195,7 @@ ZTC_AMX void AmxRows::multiply(const void *a, const uint16_t *b, uint64_t ldb, u
   _tile_zero(2);
   _tile_zero(3);
   for (uint64_t k = 0; k < values; k += AmxTiles::kStep, tileOfA += AmxTiles::kTileBytes) {
-    const uint64_t ahead = k + kStepsAhead * AmxTiles::kStep;
+    const uint64_t ahead = k + kAhead;
     for (uint64_t pair = 0; pair < kPairs; ++pair) {
       const uint64_t even = k + 2 * pair;
       uint32_t *to = pairs + pair * kColumns;
