@@ -9,8 +9,9 @@ namespace ztc {
 /// "" where neither runs. Features that the operating system does not save (XCR0) do not count.
 std::string bestHostTarget();
 
-/// Whether a kernel image built for `target` runs here; of "avx512-bf16" (x86-64-v4 and VDPBF16PS), for which no image
-/// is built, whether our own products may use it.
+/// Whether a kernel image built for `target` runs here; of "avx512-bf16" (x86-64-v4 and VDPBF16PS) and "amx-bf16" (that
+/// and TDPBF16PS, with the operating system's permission to use tiles), for which no image is built, whether our own
+/// products may use it.
 bool hostSupports(const std::string &target);
 
 /// From here on this process uses nothing beyond `target`, whatever the processor has, so that one machine can run what

@@ -122,11 +122,11 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
                  "number of CPU ranks of this host (default 1, or what torchrun, Open MPI or Slurm started)");
   devices.option("--threads", o.threads, "T", "worker threads per rank (default: cores / ranks)");
   devices
-      .option(
-          "--instruction-set", o.instructionSet, "SET",
-          "x86-64-v3 (AVX2), x86-64-v4 (AVX-512) or avx512-bf16 (with VDPBF16PS): use nothing wider, e.g. for the bits "
-          "of another machine; default: the best that plan and processor have")
-      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "avx512-bf16"}));
+      .option("--instruction-set", o.instructionSet, "SET",
+              "x86-64-v3 (AVX2), x86-64-v4 (AVX-512), avx512-bf16 (with VDPBF16PS) or amx-bf16 (with TDPBF16PS): use "
+              "nothing "
+              "wider, e.g. for the bits of another machine; default: the best that plan and processor have")
+      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "avx512-bf16", "amx-bf16"}));
   devices.option("--nodes", o.nodes, "N",
                  "number of hosts (default 1); ztc-run is started on each with its --node-rank");
   devices.option("--node-rank", o.nodeRank, "I", "index of this host; rank 0 is on host 0");

@@ -1,6 +1,7 @@
 // GFLOP/s of the host device's library calls at the shapes of small Llamas. Usage: bench-host-device [threads]
-// [linear|attention|loss|all] [f32|bf16|f16] The service kernels are empty: what is timed are the matrix products,
-// their slicing and the thread pool.
+// [linear|rows|attention|loss|all] [f32|bf16|f16] [instruction set, as --instruction-set names it] The service kernels
+// are empty: what is timed are the matrix products, their slicing and the thread pool.
+#include "runtime/Core/CpuFeatures.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Format/ScratchSizes.h"
@@ -180,6 +181,11 @@ int main(int argc, char **argv) {
   std::string filter = argc > 2 && std::string(argv[2]) != "all" ? argv[2] : "";
   const std::string type = argc > 3 ? argv[3] : "f32";
   Bench::type = type == "bf16" ? plan::BF16 : type == "f16" ? plan::F16 : plan::F32;
+  if (argc > 4)
+    if (const Status status = limitHostTarget(argv[4]); !status.isOk()) {
+      std::fprintf(stderr, "%s\n", status.message().c_str());
+      return 1;
+    }
   const Model models[] = {{"llama-mini", 2, 256, 256, 688, 8, 4, 32, 1024},
                           {"stories15M", 8, 256, 288, 768, 6, 6, 48, 32000}};
   const Model longer[] = {{"S=1024 D=64", 1, 1024, 512, 1376, 4, 4, 64, 1024},
@@ -189,6 +195,11 @@ int main(int argc, char **argv) {
       for (bool grad : {false, true})
         if (filter.empty() || filter == "attention")
           attention(threads, model, block, grad);
+  for (uint64_t rows : {1, 4, 8}) // of tokens that are generated
+    for (uint64_t width : {512, 2048})
+      for (bool transposeB : {true, false})
+        if (filter.empty() || filter == "rows")
+          gemm(threads, transposeB ? "few rows forward" : "few rows dx", rows, width, width, false, transposeB);
   for (const Model &model : models) {
     if (filter.empty() || filter == "linear") {
       linear(threads, model, "o", model.heads * model.dim, model.width);

@@ -22,7 +22,7 @@ with scratch() as work:
     narrow = compile_golden(work / "bf16", "grouped", "--precision=bf16", batch=4, seq=32)
     text = run("ztc-run", narrow, "--device=cpu", "--threads=2", "--steps=4", "--profile").stdout
     check("in bf16 the measured product is the one that the processor's instructions allow",
-          re.search(r"a product of 1024 x 1024 matrices \(bf16 products (in f32 panels|by AVX512-BF16)\)", text), text)
+          re.search(r"a product of 1024 x 1024 matrices \(bf16 products (in f32 panels|by AVX512-BF16|by AMX)\)", text), text)
 
     timeline = json.loads(trace.read_text())["traceEvents"]
     tracks = {x["tid"]: x["args"]["name"] for x in timeline if x["name"] == "thread_name"}

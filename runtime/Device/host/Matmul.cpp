@@ -1,4 +1,5 @@
 #include "runtime/Device/host/Matmul.h"
+#include "runtime/Device/host/AmxGemmTiles.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <cstdlib>
@@ -14,10 +15,21 @@ bool multipliesAsStored(const MatmulProblem &problem) {
   return all(plan::BF16) && problem.typeC != plan::F16 && hasBf16Gemm();
 }
 
-static std::variant<SgemmPlan, Bf16GemmPlan> makePlan(const MatmulProblem &problem) {
+Bf16Instructions bf16Instructions() {
+  return hasAmxGemm() ? Bf16Instructions::Amx : hasBf16Gemm() ? Bf16Instructions::Avx512 : Bf16Instructions::None;
+}
+
+MatmulPlan MatmulCache::plan(const MatmulProblem &problem) const {
   if (problem.typeA == plan::F32)
     return SgemmPlan(problem);
+  if (instructions_ == Bf16Instructions::Amx)
+    return AmxGemmPlan(problem);
   return Bf16GemmPlan(problem);
+}
+
+uint64_t MatmulCache::rowGrain(const MatmulProblem &problem) const {
+  constexpr uint64_t kOfOthers = 12;
+  return problem.typeA == plan::BF16 && instructions_ == Bf16Instructions::Amx ? AmxTiles::kRows : kOfOthers;
 }
 
 /// What a plan's functions take operands as.
@@ -28,20 +40,23 @@ static bool hasFewRows(const MatmulProblem &problem) {
   return problem.m < SgemmPlan::kFewRows;
 }
 
-Matmul::Matmul(const MatmulCache &cache, const MatmulProblem &problem) : cache_(cache), plan_(makePlan(problem)) {}
+Matmul::Matmul(const MatmulCache &cache, const MatmulProblem &problem) : cache_(cache), plan_(cache.plan(problem)) {}
 
-static uint64_t scratchBytesOf(const std::variant<SgemmPlan, Bf16GemmPlan> &either) {
-  if (const auto *plan = std::get_if<SgemmPlan>(&either))
+static uint64_t scratchBytesOf(const MatmulPlan &any) {
+  if (const auto *plan = std::get_if<SgemmPlan>(&any))
     return sgemmScratchBytes(*plan);
-  return bf16GemmScratchBytes(std::get<Bf16GemmPlan>(either));
+  if (const auto *plan = std::get_if<Bf16GemmPlan>(&any))
+    return bf16GemmScratchBytes(*plan);
+  return amxGemmScratchBytes(std::get<AmxGemmPlan>(any));
 }
 
-static void multiply(const std::variant<SgemmPlan, Bf16GemmPlan> &either, const void *a, const void *b, void *c,
-                     std::byte *scratch) {
-  if (const auto *plan = std::get_if<SgemmPlan>(&either))
+static void multiply(const MatmulPlan &any, const void *a, const void *b, void *c, std::byte *scratch) {
+  if (const auto *plan = std::get_if<SgemmPlan>(&any))
     return sgemm(*plan, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c), scratch);
-  bf16Gemm(std::get<Bf16GemmPlan>(either), static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b), c,
-           scratch);
+  const auto *left = static_cast<const uint16_t *>(a), *right = static_cast<const uint16_t *>(b);
+  if (const auto *plan = std::get_if<Bf16GemmPlan>(&any))
+    return bf16Gemm(*plan, left, right, c, scratch);
+  amxGemm(std::get<AmxGemmPlan>(any), left, right, c, scratch);
 }
 
 uint64_t Matmul::scratchpadBytes() const {
@@ -70,11 +85,11 @@ Status MatmulCache::check(const MatmulProblem &problem) {
 
 Status MatmulCache::reserve(const MatmulProblem &problem) {
   ZTC_RETURN_IF_ERROR(check(problem));
-  return growScratchpads(scratchBytesOf(makePlan(problem)));
+  return growScratchpads(scratchBytesOf(plan(problem)));
 }
 
 void MatmulCache::execute(uint32_t worker, const MatmulProblem &problem, const void *a, const void *b, void *c) const {
-  multiply(makePlan(problem), a, b, c, scratchpad(worker));
+  multiply(plan(problem), a, b, c, scratchpad(worker));
 }
 
 StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
@@ -163,7 +178,7 @@ bool sharesB(const MatmulProblem &problem, uint64_t batch) {
 
 Status ParallelMatmul::prepareShared(MatmulCache &cache, const MatmulProblem &problem) {
   const uint64_t workers = cache.workers();
-  shared_.emplace(Shared{makePlan(problem)});
+  shared_.emplace(Shared{cache.plan(problem)});
   // Columns are cut too where there are few rows: a panel of B is to be read from the first cache most of the time.
   constexpr uint64_t kRowsOfPiece = 72, kFewestRows = 24;
   if (problem.m < workers * kFewestRows) {
@@ -215,11 +230,12 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
   if (products >= kSmallProduct)
     tiling = chooseTiling(problem, batch.count, cache.workers());
   // Whole register tiles: a rest in the last piece only.
-  constexpr uint64_t kRowGrain = 12, kColumnGrain = 32;
+  const uint64_t rowGrain = cache.rowGrain(problem);
+  constexpr uint64_t kColumnGrain = 32;
   for (uint64_t item = 0; item < batch.count; ++item)
     for (uint32_t column = 0; column < tiling.columns; ++column)
       for (uint32_t row = 0; row < tiling.rows; ++row) {
-        WorkRange rows = splitRange(problem.m, kRowGrain, row, uint32_t(tiling.rows));
+        WorkRange rows = splitRange(problem.m, rowGrain, row, uint32_t(tiling.rows));
         WorkRange columns = splitRange(problem.n, kColumnGrain, column, uint32_t(tiling.columns));
         if (rows.empty() || columns.empty())
           continue;

@@ -1,6 +1,7 @@
 // Matrix products by kernels of our own: prepared once, executed by the workers of the pool on pieces of the output.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Device/host/AmxGemm.h"
 #include "runtime/Device/host/Bf16Gemm.h"
 #include "runtime/Device/host/MatmulProblem.h"
 #include "runtime/Device/host/Sgemm.h"
@@ -19,6 +20,14 @@ namespace ztc {
 /// has instructions for it.
 bool multipliesAsStored(const MatmulProblem &problem);
 
+/// What bf16 matrices are multiplied by as they lie.
+enum class Bf16Instructions { None, Avx512, Amx };
+/// The best that this processor has and this process may use.
+Bf16Instructions bf16Instructions();
+
+/// A product by the kernels that compute it.
+using MatmulPlan = std::variant<SgemmPlan, Bf16GemmPlan, AmxGemmPlan>;
+
 /// One matrix product in one thread. Owned by the MatmulCache.
 class Matmul {
 public:
@@ -32,14 +41,15 @@ private:
   uint64_t scratchpadBytes() const;
 
   const class MatmulCache &cache_;
-  std::variant<SgemmPlan, Bf16GemmPlan> plan_;
+  MatmulPlan plan_;
 };
 
 /// All products of a device, by problem: equal layers share them. The scratchpads of the workers are made with them, so
 /// that executing allocates nothing.
 class MatmulCache {
 public:
-  explicit MatmulCache(uint32_t workers) : scratchpads_(workers) {}
+  explicit MatmulCache(uint32_t workers, Bf16Instructions instructions = bf16Instructions())
+      : scratchpads_(workers), instructions_(instructions) {}
   /// Makes the product on first sight. Only while no product is running. The pointer lives as long as the cache. Fails
   /// (Unavailable) where the processor has no instructions for it.
   StatusOr<const Matmul *> get(const MatmulProblem &problem);
@@ -50,6 +60,10 @@ public:
   void execute(uint32_t worker, const MatmulProblem &problem, const void *a, const void *b, void *c) const;
   /// Makes room for a block that is packed for all workers, and for what each wants beside it.
   Status reserve(uint64_t packedBytes, uint64_t scratchBytes);
+  /// How this device multiplies a problem; there are instructions for it.
+  MatmulPlan plan(const MatmulProblem &problem) const;
+  /// Pieces of a problem's rows are best multiples of this.
+  uint64_t rowGrain(const MatmulProblem &problem) const;
   uint32_t workers() const { return uint32_t(scratchpads_.size()); }
   uint64_t scratchpadBytes() const { return scratchpadBytes_ * workers() + packedBytes_; }
   std::byte *scratchpad(uint32_t worker) const { return scratchpads_[worker].get(); }
@@ -68,6 +82,7 @@ private:
   uint64_t scratchpadBytes_ = 0;     ///< the largest any product wants
   Scratch packed_;                   ///< of packedBytes_, for all workers
   uint64_t packedBytes_ = 0;
+  const Bf16Instructions instructions_;
   std::map<MatmulProblem, std::unique_ptr<Matmul>> products_;
 };
 
@@ -94,7 +109,7 @@ private:
   /// A product whose blocks of B all workers share. Its rows are cut as workers come; where columns are cut too, into
   /// `rows` x `columns` pieces.
   struct Shared {
-    std::variant<SgemmPlan, Bf16GemmPlan> plan;
+    MatmulPlan plan;
     uint32_t rows = 1, columns = 1;
   };
   Status prepareShared(MatmulCache &cache, const MatmulProblem &problem);

@@ -15,8 +15,10 @@ bool multipliesNatively(plan::DataType type) {
 }
 
 std::string productPath(plan::DataType type) {
-  return fmt::format("{} products {}", dataTypeName(type),
-                     multipliesNatively(type) ? "by AVX512-BF16" : "in f32 panels");
+  const char *how = !multipliesNatively(type)                     ? "in f32 panels"
+                    : bf16Instructions() == Bf16Instructions::Amx ? "by AMX"
+                                                                  : "by AVX512-BF16";
+  return fmt::format("{} products {}", dataTypeName(type), how);
 }
 
 namespace {

@@ -13,7 +13,7 @@ namespace ztc {
 /// Whether matrices of this type are multiplied as they are.
 bool multipliesNatively(plan::DataType type);
 
-/// How products of this narrow type are computed, in words: "bf16 products by AVX512-BF16", "f16 products in f32
+/// How products of this narrow type are computed, in words: "bf16 products by AMX", "f16 products in f32
 /// panels".
 std::string productPath(plan::DataType type);
 

@@ -7,7 +7,10 @@ CallExecution hostProduct(plan::DataType type) {
   if (type == plan::F32)
     return {"host", kLibrary, "tiles of the result, shared out to the threads", {}};
   if (type == plan::BF16)
-    return {"host", kLibrary, "in bf16 where the processor has AVX512-BF16, else f32 panels of widened operands", {}};
+    return {"host",
+            kLibrary,
+            "in bf16 where the processor has AMX or AVX512-BF16, else f32 panels of widened operands",
+            {}};
   return {"host", kLibrary, "f32 panels of widened operands", {}};
 }
 

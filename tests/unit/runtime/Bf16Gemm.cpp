@@ -1,17 +1,47 @@
-// Products of bf16 matrices by AVX512-BF16, held against the chain that its header promises, bit by bit.
-#include "runtime/Device/host/Bf16Gemm.h"
+// Products of bf16 matrices by AVX512-BF16 and by AMX, each held against the chain that its header promises, bit by
+// bit.
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Device/host/Matmul.h"
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
 #include <random>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 namespace ztc {
 namespace {
+
+/// A copy of values that ends where memory ends: who reads beyond them is stopped by the system.
+class AtTheEnd {
+public:
+  explicit AtTheEnd(const std::vector<uint16_t> &values) {
+    const size_t page = size_t(sysconf(_SC_PAGESIZE)), bytes = values.size() * sizeof(uint16_t);
+    const size_t room = (bytes + page - 1) / page * page;
+    bytes_ = room + page;
+    memory_ =
+        static_cast<std::byte *>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory_ == MAP_FAILED || mprotect(memory_ + room, page, PROT_NONE) != 0)
+      std::abort();
+    values_ = reinterpret_cast<uint16_t *>(memory_ + room - bytes);
+    std::memcpy(values_, values.data(), bytes);
+  }
+  ~AtTheEnd() { munmap(memory_, bytes_); }
+  AtTheEnd(const AtTheEnd &) = delete;
+  AtTheEnd &operator=(const AtTheEnd &) = delete;
+  const uint16_t *data() const { return values_; }
+
+private:
+  std::byte *memory_;
+  size_t bytes_;
+  uint16_t *values_;
+};
 
 /// A product with operands of its own, which end where their last row ends.
 struct Operands {
@@ -53,14 +83,8 @@ struct Operands {
   float elementB(uint64_t l, uint64_t j) const {
     return fromBf16(b[problem.transposeB ? j * problem.ldb + l : l * problem.ldb + j]);
   }
-  /// What Bf16Gemm.h says of an element.
-  float want(uint64_t i, uint64_t j) const {
-    float sum = 0;
-    for (uint64_t l = 0; l < problem.k; l += 2) {
-      if (l + 1 < problem.k)
-        sum = std::fma(elementA(i, l + 1), elementB(l + 1, j), sum);
-      sum = std::fma(elementA(i, l), elementB(l, j), sum);
-    }
+  /// Element (i, j) of C, by the sum of its products.
+  float finished(float sum, uint64_t i, uint64_t j) const {
     const volatile float scaled = problem.alpha * sum; // not one operation with the sum that follows
     const float value = problem.add ? before[i * problem.ldc + j] + scaled : float(scaled);
     return problem.typeC == plan::BF16 ? fromBf16(toBf16(value)) : value;
@@ -86,49 +110,110 @@ struct Operands {
     return c;
   }
 
-  /// The tile of C at (row, column).
-  void run(Result &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns) const {
+  /// The tile of C at (row, column) by one way's kernels.
+  template <class Way> void run(Result &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns) const {
     MatmulProblem tile = problem;
     tile.m = rows;
     tile.n = columns;
-    const Bf16GemmPlan plan(tile);
-    std::vector<std::byte> memory(bf16GemmScratchBytes(plan) + 64);
+    const typename Way::Plan plan(tile);
+    const uint64_t bytes = Way::scratchBytes(plan);
+    std::vector<std::byte> memory(bytes + 64);
     void *scratch = memory.data();
     size_t room = memory.size();
-    std::align(64, bf16GemmScratchBytes(plan), scratch, room);
-    bf16Gemm(plan, a.data() + row * (problem.transposeA ? 1 : problem.lda),
-             b.data() + column * (problem.transposeB ? problem.ldb : 1), c.at(row * problem.ldc + column), scratch);
+    std::align(64, bytes, scratch, room);
+    const AtTheEnd left(a), right(b);
+    Way::multiply(plan, left.data() + row * (problem.transposeA ? 1 : problem.lda),
+                  right.data() + column * (problem.transposeB ? problem.ldb : 1), c.at(row * problem.ldc + column),
+                  scratch);
   }
-  Result run() const {
+  template <class Way> Result run() const {
     Result c = start();
-    run(c, 0, problem.m, 0, problem.n);
+    run<Way>(c, 0, problem.m, 0, problem.n);
     return c;
   }
 };
 
-class Bf16Gemm : public testing::Test {
-protected:
-  void SetUp() override {
-    if (!hasBf16Gemm())
-      GTEST_SKIP() << "the kernels need AVX512-BF16";
+/// What Bf16Gemm.h says.
+struct Avx512Bf16 {
+  using Plan = Bf16GemmPlan;
+  static constexpr Bf16Instructions kInstructions = Bf16Instructions::Avx512;
+  static constexpr const char *kName = "AVX512-BF16";
+  /// Elements of C right of a mask's diagonal that are computed with what is left of it, by row.
+  static constexpr uint64_t kBeyondMask = 44;
+  static bool isHere() { return hasBf16Gemm(); }
+  static uint64_t scratchBytes(const Plan &plan) { return bf16GemmScratchBytes(plan); }
+  static void multiply(const Plan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+    bf16Gemm(plan, a, b, c, scratch);
+  }
+  static float sum(const Operands &of, uint64_t i, uint64_t j) {
+    float sum = 0;
+    for (uint64_t l = 0; l < of.problem.k; l += 2) {
+      if (l + 1 < of.problem.k)
+        sum = std::fma(of.elementA(i, l + 1), of.elementB(l + 1, j), sum);
+      sum = std::fma(of.elementA(i, l), of.elementB(l, j), sum);
+    }
+    return sum;
   }
 };
 
-TEST_F(Bf16Gemm, HasTheBitsOfTheChain) {
+/// What AmxGemm.h says.
+struct Amx {
+  using Plan = AmxGemmPlan;
+  static constexpr Bf16Instructions kInstructions = Bf16Instructions::Amx;
+  static constexpr const char *kName = "AMX";
+  static constexpr uint64_t kBeyondMask = 64;
+  static bool isHere() { return hasAmxGemm(); }
+  static uint64_t scratchBytes(const Plan &plan) { return amxGemmScratchBytes(plan); }
+  static void multiply(const Plan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+    amxGemm(plan, a, b, c, scratch);
+  }
+  static float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+  static float sum(const Operands &of, uint64_t i, uint64_t j) {
+    float sum = 0;
+    for (uint64_t step = 0; step < of.problem.k; step += 32) {
+      float halves[2] = {0, 0}; // of even and of odd places
+      for (uint64_t l = step; l < step + 32; ++l) {
+        const bool isThere = l < of.problem.k;
+        const float a = isThere ? flushed(of.elementA(i, l)) : 0, b = isThere ? flushed(of.elementB(l, j)) : 0;
+        halves[l % 2] = flushed(std::fma(a, b, halves[l % 2]));
+      }
+      sum = flushed(sum + flushed(halves[0] + halves[1]));
+    }
+    return sum;
+  }
+};
+
+template <class Way> class Bf16Gemm : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!Way::isHere())
+      GTEST_SKIP() << "the kernels need " << Way::kName;
+  }
+};
+struct WayNames {
+  template <class Way> static std::string GetName(int) {
+    return Way::kInstructions == Bf16Instructions::Amx ? "Amx" : "Avx512";
+  }
+};
+using Ways = testing::Types<Avx512Bf16, Amx>;
+TYPED_TEST_SUITE(Bf16Gemm, Ways, WayNames);
+
+TYPED_TEST(Bf16Gemm, HasTheBitsOfTheChain) {
   const std::vector<std::array<uint64_t, 3>> sizes = {
-      {1, 1, 1},     {2, 50, 77},   {3, 35, 64}, {4, 100, 131},  {1, 130, 2100}, {12, 32, 8},  {7, 17, 9},
-      {13, 48, 385}, {96, 300, 40}, {5, 33, 2},  {25, 80, 2100}, {30, 30, 1200}, {11, 16, 33}, {40, 40, 2047}};
+      {1, 1, 1},     {2, 50, 77}, {11, 70, 100},  {33, 31, 95},   {48, 64, 96}, {17, 160, 64}, {64, 200, 520},
+      {32, 32, 32},  {3, 35, 64}, {4, 100, 131},  {1, 130, 2100}, {12, 32, 8},  {7, 17, 9},    {13, 48, 385},
+      {96, 300, 40}, {5, 33, 2},  {25, 80, 2100}, {30, 30, 1200}, {11, 16, 33}, {40, 40, 2047}};
   for (auto [m, n, k] : sizes)
     for (bool transposeA : {false, true})
       for (bool transposeB : {false, true})
         for (bool add : {false, true})
           for (plan::DataType typeC : {plan::F32, plan::BF16}) {
             const Operands product(m, n, k, transposeA, transposeB, add, typeC);
-            const auto c = product.run();
+            const auto c = product.template run<TypeParam>();
             uint64_t wrong = 0;
             for (uint64_t i = 0; i < m; ++i) {
               for (uint64_t j = 0; j < n; ++j)
-                wrong += c[i * product.problem.ldc + j] != product.want(i, j);
+                wrong += c[i * product.problem.ldc + j] != product.finished(TypeParam::sum(product, i, j), i, j);
               wrong += c[i * product.problem.ldc + n] != product.before[i * product.problem.ldc + n];
             }
             EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes " << transposeA << transposeB << " add "
@@ -136,11 +221,11 @@ TEST_F(Bf16Gemm, HasTheBitsOfTheChain) {
           }
 }
 
-TEST_F(Bf16Gemm, DenormalsAreZeroAndNansStay) {
+TYPED_TEST(Bf16Gemm, DenormalsAreZeroAndNansStay) {
   Operands product(2, 4, 2, false, false, false, plan::F32);
   product.a = {0x3f80, 0x0001, 0, 0, 0, 0x3f80, 0x7fc0}; // 1, a denormal; 1, NaN
   product.b = {0x0001, 0x3f80, 0x4b80, 0x7f80, 0, 0, 0, 0, 0, 0x4b80, 0x4b80, 0, 0x3f80};
-  const auto c = product.run();
+  const auto c = product.template run<TypeParam>();
   EXPECT_EQ(c[0], 0); // denormal times one, and denormal times 2^24
   EXPECT_EQ(c[1], 1);
   EXPECT_EQ(c[2], 0x1p24f);
@@ -149,28 +234,49 @@ TEST_F(Bf16Gemm, DenormalsAreZeroAndNansStay) {
     EXPECT_TRUE(std::isnan(c[product.problem.ldc + uint64_t(column)]));
 }
 
-TEST_F(Bf16Gemm, BitsDoNotDependOnTheTile) {
+/// Numbers so small that products, sums and what they begin with are denormal now and then.
+TEST(AmxGemm, SmallNumbersHaveTheBitsOfTheChain) {
+  if (!Amx::isHere())
+    GTEST_SKIP() << "the kernels need AMX";
+  Operands product(40, 48, 77, false, true, false, plan::F32);
+  std::uniform_int_distribution<uint32_t> bits(0, 0xffff);
+  for (auto *values : {&product.a, &product.b})
+    for (uint16_t &x : *values) {
+      x = uint16_t((bits(product.random) & 0x83ff) | 0x1e00); // 2^-67 to 2^-60
+      if (bits(product.random) % 16 == 0)
+        x &= 0x807f; // denormal
+    }
+  const auto c = product.run<Amx>();
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < product.problem.m; ++i)
+    for (uint64_t j = 0; j < product.problem.n; ++j)
+      wrong +=
+          std::bit_cast<uint32_t>(c[i * product.problem.ldc + j]) != std::bit_cast<uint32_t>(Amx::sum(product, i, j));
+  EXPECT_EQ(wrong, 0u);
+}
+
+TYPED_TEST(Bf16Gemm, BitsDoNotDependOnTheTile) {
   for (plan::DataType typeC : {plan::F32, plan::BF16})
     for (bool transposeA : {false, true})
       for (bool transposeB : {false, true}) {
         const Operands product(131, 210, 777, transposeA, transposeB, true, typeC);
-        const auto whole = product.run();
+        const auto whole = product.template run<TypeParam>();
         auto pieces = product.start();
         for (auto [row, rows] : {std::array<uint64_t, 2>{0, 1}, {1, 49}, {50, 12}, {62, 69}})
           for (auto [column, columns] : {std::array<uint64_t, 2>{0, 64}, {64, 31}, {95, 115}})
-            product.run(pieces, row, rows, column, columns);
+            product.template run<TypeParam>(pieces, row, rows, column, columns);
         EXPECT_TRUE(whole == pieces) << "transposes " << transposeA << transposeB;
       }
 }
 
-TEST_F(Bf16Gemm, WhatTheMaskSparesIsLeftOut) {
+TYPED_TEST(Bf16Gemm, WhatTheMaskSparesIsLeftOut) {
   for (auto [queries, diagonal] : {std::array<uint64_t, 2>{64, 0}, {37, 0}, {50, 77}, {700, 23}}) {
     const uint64_t keys = queries + diagonal;
     Operands scores(queries, keys, 24, false, true, false, plan::F32);
-    const auto whole = scores.run();
+    const auto whole = scores.template run<TypeParam>();
     scores.problem.causal = Causal::Scores;
     scores.problem.diagonal = diagonal;
-    const auto some = scores.run();
+    const auto some = scores.template run<TypeParam>();
     uint64_t wrong = 0, untouched = 0;
     for (uint64_t i = 0; i < queries; ++i)
       for (uint64_t j = 0; j < keys; ++j) {
@@ -181,32 +287,32 @@ TEST_F(Bf16Gemm, WhatTheMaskSparesIsLeftOut) {
           untouched += some[at] == scores.before[at];
       }
     EXPECT_EQ(wrong, 0u);
-    EXPECT_GT(untouched + 44 * queries, queries * (queries - 1) / 2);
+    EXPECT_GT(untouched + TypeParam::kBeyondMask * queries, queries * (queries - 1) / 2);
     for (bool transposed : {false, true}) {
       Operands product(transposed ? keys : queries, 24, transposed ? queries : keys, transposed, false, true,
                        plan::F32);
       for (uint64_t i = 0; i < queries; ++i)
         for (uint64_t j = i + diagonal + 1; j < keys; ++j)
           product.a[i * product.problem.lda + j] = 0;
-      const auto all = product.run();
+      const auto all = product.template run<TypeParam>();
       product.problem.causal = transposed ? Causal::LeftTransposed : Causal::Left;
       product.problem.diagonal = diagonal;
-      EXPECT_TRUE(product.run() == all) << queries << " queries, diagonal " << diagonal << ", transposed "
-                                        << transposed;
+      EXPECT_TRUE(product.template run<TypeParam>() == all)
+          << queries << " queries, diagonal " << diagonal << ", transposed " << transposed;
     }
   }
 }
 
-TEST_F(Bf16Gemm, BitsDoNotDependOnThreads) {
+TYPED_TEST(Bf16Gemm, BitsDoNotDependOnThreads) {
   // One block; several of columns; rows for fewer workers than there are; a row alone.
   const std::vector<std::array<uint64_t, 3>> sizes = {
       {131, 210, 100}, {75, 2100, 900}, {40, 400, 4100}, {20, 800, 64}, {1, 1500, 900}};
   for (auto [m, n, k] : sizes)
     for (bool transposeA : {false, true}) {
       const Operands product(m, n, k, transposeA, !transposeA, transposeA, transposeA ? plan::F32 : plan::BF16);
-      const auto want = product.run();
+      const auto want = product.template run<TypeParam>();
       for (uint32_t threads : {1u, 2u, 3u, 7u}) {
-        MatmulCache cache(threads);
+        MatmulCache cache(threads, TypeParam::kInstructions);
         ThreadPool pool(threads);
         auto parallel = ParallelMatmul::prepare(cache, product.problem);
         ASSERT_TRUE(parallel.isOk()) << parallel.status().message();
@@ -219,8 +325,8 @@ TEST_F(Bf16Gemm, BitsDoNotDependOnThreads) {
     }
 }
 
-TEST_F(Bf16Gemm, EqualProblemsShareAProduct) {
-  MatmulCache cache(1);
+TYPED_TEST(Bf16Gemm, EqualProblemsShareAProduct) {
+  MatmulCache cache(1, TypeParam::kInstructions);
   MatmulProblem problem;
   problem.m = problem.n = problem.k = problem.lda = problem.ldb = problem.ldc = 32;
   auto first = cache.get(problem), second = cache.get(problem);

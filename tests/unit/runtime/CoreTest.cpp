@@ -181,6 +181,8 @@ TEST(CpuFeatures, TheBestTargetIsSupportedAndUnknownOnesAreNot) {
   EXPECT_TRUE(best.empty() || hostSupports(best));
   EXPECT_FALSE(hostSupports("x86-64-v9"));
   EXPECT_FALSE(hostSupports(""));
+  EXPECT_TRUE(!hostSupports("amx-bf16") ||
+              hostSupports("avx512-bf16")); // its products round and pack by those of AVX-512
 }
 
 } // namespace
