@@ -64,9 +64,10 @@ def look(unit):
 
 
 def roomOf(file):
-    """Whose files are looked at together: all of passes, frontends and runtime, a folder of compiler, where each dialect has code that is generated."""
-    top = file.relative_to(root).parts[0]
-    return file.parent if top == "compiler" else top
+    """Whose files are looked at together: those of a folder of the top level; a dialect, which has code that is generated, and Codegen, in whose headers names
+    stand for other things, each by itself."""
+    parts = file.relative_to(root).parts
+    return file.parent if parts[1] in ("Dialect", "Codegen") else parts[0]
 
 
 def namesOf(file):
