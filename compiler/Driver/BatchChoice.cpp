@@ -9,7 +9,7 @@ using namespace mlir;
 namespace ztc::driver {
 namespace {
 
-/// The largest micro-batch that is tried.
+/// The largest power of two from which on a micro-batch is tried.
 constexpr uint64_t kLargestBatch = 64;
 /// A rate that is so near the best one is as good: a larger micro-batch takes more memory.
 constexpr double kNearlyBest = 0.98;
@@ -47,6 +47,17 @@ LogicalResult measure(const CompileOptions &options, uint64_t batch, uint64_t ro
 
 } // namespace
 
+std::vector<uint64_t> microBatches(uint64_t rows) {
+  std::vector<uint64_t> all;
+  for (uint64_t power = 1; power <= std::min(rows, kLargestBatch); power *= 2)
+    for (uint64_t batch = power; batch < std::min(2 * power, rows + 1); ++batch)
+      if (rows % batch == 0) {
+        all.push_back(batch);
+        break;
+      }
+  return all;
+}
+
 LogicalResult chooseBatch(CompileOptions &options, int &status) {
   status = 2;
   if (!options.choosesBatch && !options.globalBatch)
@@ -73,10 +84,8 @@ LogicalResult chooseBatch(CompileOptions &options, int &status) {
     options.batch = rows;
   else if (options.choosesBatch) {
     std::vector<Measured> measured;
-    for (uint64_t batch = 1; batch <= std::min(rows, kLargestBatch); batch *= 2) {
+    for (uint64_t batch : microBatches(rows)) {
       const size_t before = measured.size();
-      if (rows % batch)
-        break;
       if (failed(measure(options, batch, rows, measured)))
         return status = 1, failure();
       if (measured.size() == before) // a larger one needs more

@@ -3,9 +3,15 @@
 #include "compiler/Driver/Options.h"
 #include "mlir/Support/LLVM.h"
 
+#include <vector>
+
 namespace ztc::driver {
 
-/// Where --batch=auto is given, sets `batch` to the smallest power of two within 2 % of the best rate that the cost
+/// The micro-batches that are tried where a rank has so many rows a step, the smallest first: for 1, 2, 4, ... 64 the
+/// smallest divisor of `rows` from it on, below its double.
+std::vector<uint64_t> microBatches(uint64_t rows);
+
+/// Where --batch=auto is given, sets `batch` to the smallest of these within 2 % of the best rate that the cost
 /// model gives those that fit and share --global-batch among --gpus ranks; from --global-batch sets `accumulate`. Says
 /// what was chosen on stderr. Fails after a message, with its exit status in `status`, where they cannot be shared or
 /// none fits.

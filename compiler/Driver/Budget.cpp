@@ -75,7 +75,9 @@ private:
 } // namespace
 
 void printWhatWouldHelp(llvm::raw_ostream &out, const CompileOptions &options) {
-  out << "what would help, each with all computed again that saves memory:\n";
+  const bool movesAny = options.hostMemory || options.diskMemory || !options.disk.empty();
+  out << "what would help, each with all computed again that saves memory"
+      << (movesAny ? " and nothing moved off the device" : "") << ":\n";
   Advice(out, options).print();
 }
 

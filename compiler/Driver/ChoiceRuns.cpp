@@ -112,7 +112,7 @@ std::vector<ChoiceRun> runChoices(const report::ChoiceTable &table, unsigned cou
   const report::TrainingChoice &first = table.choices[table.recommended.front()];
   std::vector<const report::TrainingChoice *> group;
   for (const report::TrainingChoice &choice : table.choices)
-    if (choice.world == first.world && choice.method == first.method && choice.changes == first.changes)
+    if (choice.method == first.method && choice.changes == first.changes)
       group.push_back(&choice);
   sort(group, [](const auto *a, const auto *b) { return a->tokensPerSecond() > b->tokensPerSecond(); });
   for (const report::TrainingChoice *choice : ArrayRef(group).take_front(count)) {

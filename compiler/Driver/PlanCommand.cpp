@@ -293,6 +293,8 @@ LogicalResult Search::explainMissing(const PlanMethod &method, const report::Tra
   report::MissingMemory missing{smallest, ""};
   if (more->peakBytes <= budget)
     missing.help = llvm::formatv("fits on {0} with --zero=3", more->ranks);
+  else if (method.updatesInBackward && smallest.batch > 1)
+    missing.help = "a step is one micro-step, of all rows of a rank: a smaller --global-batch";
   else if (table.sequence > 1)
     missing.help = "activations alone are too large: a smaller --seq";
   table.missing.push_back(std::move(missing));

@@ -1,4 +1,5 @@
 #include "compiler/Driver/StageSearch.h"
+#include "compiler/Driver/BatchChoice.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
 #include "llvm/ADT/STLExtras.h"
@@ -10,7 +11,7 @@ using namespace mlir;
 namespace ztc::driver {
 namespace {
 
-/// The largest micro-batch that is tried.
+/// The largest micro-batch of a plan whose step is one micro-step.
 constexpr uint64_t kLargestMicroBatch = 64;
 /// A larger micro-batch must be so much faster to be worth its memory.
 constexpr double kWorthIt = 1.02;
@@ -27,21 +28,17 @@ public:
     if (scope.options.batch)
       return {scope.options.batch};
     std::set<uint64_t> all;
-    for (uint64_t batch = 1; batch <= kLargestMicroBatch && !part.method->updatesInBackward; batch *= 2)
-      all.insert(batch);
-    for (unsigned world : part.worlds)
-      if (part.method->updatesInBackward && scope.globalBatch / world <= kLargestMicroBatch)
-        all.insert(scope.globalBatch / world);
+    for (unsigned world : part.worlds) {
+      const std::vector<uint64_t> ofWorld = batchesOn(world);
+      all.insert(ofWorld.begin(), ofWorld.end());
+    }
     return all;
   }
 
   /// On which ranks this micro-batch is to be measured.
   std::vector<unsigned> worldsOf(uint64_t batch) {
-    std::erase_if(worlds, [&](unsigned world) { return scope.globalBatch % (world * batch) != 0; });
     std::vector<unsigned> now(worlds.begin(), worlds.end());
-    // A step of such a plan is one micro-step: the micro-batch is each rank's part of the global batch.
-    if (part.method->updatesInBackward)
-      std::erase_if(now, [&](unsigned world) { return world * batch != scope.globalBatch; });
+    std::erase_if(now, [&](unsigned world) { return !llvm::is_contained(batchesOn(world), batch); });
     return now;
   }
 
@@ -107,6 +104,18 @@ public:
   }
 
 private:
+  /// The micro-batches to try on so many ranks.
+  std::vector<uint64_t> batchesOn(unsigned world) const {
+    const uint64_t rows = scope.globalBatch % world == 0 ? scope.globalBatch / world : 0;
+    // A step of such a plan is one micro-step: the micro-batch is each rank's part of the global batch.
+    const bool isWhole = part.method->updatesInBackward;
+    if (const uint64_t given = scope.options.batch)
+      return rows == given || (!isWhole && rows && rows % given == 0) ? std::vector{given} : std::vector<uint64_t>();
+    if (isWhole)
+      return rows && rows <= kLargestMicroBatch ? std::vector{rows} : std::vector<uint64_t>();
+    return microBatches(rows);
+  }
+
   PlanShape shapeOn(const CompileOptions &used, unsigned world) const {
     PlanShape shape = shapeOf(used, world, used.targets);
     shape.accumulate = uint32_t(scope.globalBatch / (world * used.batch));

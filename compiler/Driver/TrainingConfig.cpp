@@ -160,6 +160,8 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     const double count = numberIn(value.text).value_or(0);
     if (count == 0)
       add(file, value, ConfigField::NotNeeded, "0 is the default");
+    else if (field == "warmup_ratio" && numberIn(hf("warmup_steps")).value_or(0) > 0)
+      add(file, value, ConfigField::NotNeeded, "warmup_steps says how long");
     else if (field == "warmup_steps" && count >= 1)
       runOption(file, value, "warmup", value.text);
     else
@@ -272,6 +274,13 @@ void TrainingConfig::readHuggingFace(const std::string &file, const std::vector<
 }
 
 void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> values) {
+  // As TrainingArguments.get_warmup_steps of transformers counts: a part of the steps where no number of them is given.
+  const auto warmup = [&]() -> std::string {
+    const double steps = numberIn(hf("warmup_steps")).value_or(0), ratio = numberIn(hf("warmup_ratio")).value_or(0);
+    if (steps >= 1 || (steps == 0 && ratio <= 0))
+      return hf("warmup_steps");
+    return decimal(100 * (steps > 0 ? steps : ratio)) + "%";
+  };
   // As transformers' HfTrainerDeepSpeedConfig fills in "auto".
   const auto filled = [&](StringRef field) -> std::string {
     return StringSwitch<std::string>(field)
@@ -282,7 +291,7 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
         .Case("optimizer.params.betas", hf("adam_beta1") + "," + hf("adam_beta2"))
         .Case("optimizer.params.eps", hf("adam_epsilon"))
         .Case("optimizer.params.weight_decay", hf("weight_decay"))
-        .Case("scheduler.params.warmup_num_steps", hf("warmup_steps"))
+        .Case("scheduler.params.warmup_num_steps", warmup())
         .Case("scheduler.params.warmup_min_lr", "0")
         .Case("fp16.enabled", hf("fp16"))
         .Case("bf16.enabled", hf("bf16"))
@@ -349,7 +358,13 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
       else
         compileOption(file, value, "precision", field.split('.').first.str());
     } else if (field == "fp16.initial_scale_power") {
-      runOption(file, value, "loss-scale", std::to_string(std::exp2(numberIn(value.text).value_or(16))));
+      const bool isFp16 = any_of(values, [&](const Value &other) {
+        return other.field == "fp16.enabled" && !asksForNothing(other.text == "auto" ? hf("fp16") : other.text);
+      });
+      if (isFp16)
+        runOption(file, value, "loss-scale", std::to_string(std::exp2(numberIn(value.text).value_or(16))));
+      else
+        add(file, value, ConfigField::NotNeeded, "of fp16, which is not asked for");
     } else if (field == "zero_optimization.offload_optimizer.device" ||
                field == "zero_optimization.offload_param.device" || field == "zero_optimization.cpu_offload") {
       takeOffload(file, value);

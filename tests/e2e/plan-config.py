@@ -94,6 +94,14 @@ for field, text in (("train_micro_batch_size_per_gpu", "--batch=1"), ("gradient_
     check(f"{field} is filled in", found[field][0] == "taken" and text in found[field][1] and "as transformers" in found[field][1], found[field])
 check("the stage is taken", found["zero_optimization.stage"] == ("taken", "--zero=2"), found["zero_optimization.stage"])
 check("a step has the rows of the arguments", "16 rows" in said.stdout or "--accumulate=8" in said.stdout, said.stdout)
+for what, given, share in (("a ratio", {"warmup_ratio": 0.03}, "3%"), ("a part as transformers 5 has it", {"warmup_steps": 0.05}, "5%"), ("steps beside a ratio", {"warmup_steps": 9, "warmup_ratio": 0.5}, "9")):
+    rest = {key: value for key, value in ARGUMENTS.items() if key != "warmup_steps"}
+    said = plan(write("ds.json", DEEPSPEED), write("ratio.json", {**rest, **given}), "--precision=fp32", "--seq=16")
+    found = fates(said.stdout)["scheduler.params.warmup_num_steps"]
+    check(f"the warm-up is filled in from {what}", found[0] == "taken" and f"--warmup={share} " in found[1] + " ", found)
+    check(f"and no command has another, from {what}", set(re.findall(r"--warmup=(\S+)", said.stdout.split("ztc-run", 1)[-1])) <= {share}, said.stdout)
+said = plan(write("scale.json", {**DEEPSPEED, "fp16": {"enabled": False, "initial_scale_power": 32}}), "--precision=fp32", "--seq=16")
+check("the loss scale of fp16 that is not asked for is not needed", fates(said.stdout)["fp16.initial_scale_power"][0] == "not needed", said.stdout)
 said = plan(write("alone.json", DEEPSPEED), "--precision=fp32", "--seq=16")
 check("without arguments it is the defaults of TrainingArguments", "--lr=5e-5" in fates(said.stdout)["optimizer.params.lr"][1], said.stdout)
 
