@@ -85,8 +85,15 @@ public:
     llvm::stable_sort(turns, [](const Turn &a, const Turn &b) {
       return std::tie(a.isUpdate, a.place) < std::tie(b.isUpdate, b.place);
     });
-    for (const Turn &turn : turns)
-      moveRegion(*turn.staged, turn.index);
+    Operation *before = nullptr; // what the turn before begins with, in the same program
+    bool isUpdate = false;
+    for (const Turn &turn : turns) {
+      before = turn.isUpdate == isUpdate ? before : nullptr;
+      isUpdate = turn.isUpdate;
+      Operation *begin = turn.staged->regions[turn.index].first();
+      moveRegion(*turn.staged, turn.index, before);
+      before = begin;
+    }
   }
 
 private:
@@ -283,7 +290,7 @@ private:
     return MoveWriter::operand(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()));
   }
 
-  void moveRegion(StagedSlot &staged, size_t index) {
+  void moveRegion(StagedSlot &staged, size_t index, Operation *before) {
     const Region &region = staged.regions[index];
     auto program = cast<plan_ir::ProgramOp>(region.steps.front()->getParentOp());
     const bool isMicrostep = program == microstep;
@@ -294,13 +301,14 @@ private:
         staged.label + (index > 0 ? " again" + (index > 1 ? std::to_string(index) : std::string()) : std::string());
     const int64_t layer = cast<plan_ir::StepOpInterface>(region.steps.front()).getStepLayer();
     if (index > 0 || staged.accumulates) {
-      // It begins one block ahead, but for what has just left.
+      // It begins one block ahead, in an update one bucket, but for what has just left.
       unsigned least = isMicrostep && !staged.accumulates ? loss + 1 : 0;
       if (index > 0 && staged.regions[index - 1].steps.front()->getParentOp() == program)
         least = std::max(least, steps.placeUntil(staged.regions[index - 1].steps.back()) + 1);
       Operation *early = begin;
       if (first < steps.size())
-        early = steps.at(steps.oneBlockBefore(first, std::min(least, first)));
+        early = steps.at(isMicrostep ? steps.oneBlockBefore(first, std::min(least, first))
+                                     : std::min(first, std::max(before ? steps.placeFrom(before) : first, least)));
       builder.setInsertionPoint(early->isBeforeInBlock(begin) ? early : begin);
       writer.joinComputation(layer, label + " in");
       writer.move(layer, label + " in", {whole(Access::Read, staged.below), whole(Access::Write, region.slot)});

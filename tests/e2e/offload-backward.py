@@ -131,4 +131,11 @@ with scratch() as work:
     (work / "cache/ztc/links.json").write_text("rates")
     done = run("ztc", "memory", model, "--batch=1", "--seq=32", "--target=host", "--threads=1", f"--disk={disk}", env=environment)
     check("a file that holds none is named, and left aside", "links.json" in done.stderr and "--measure-links" in done.stderr and "assumed" in done.stdout, (done.stderr, done.stdout))
+# In the update too gradients come back bucket by bucket, for their norm and once more: three of them are on the device, not all.
+with scratch() as work:
+    deep = write_llama(work / "model", num_hidden_layers=12)
+    said = run("ztc", "memory", deep, "--batch=1", "--seq=32", "--target=host", "--precision=fp32", "--mem=1MiB", "--reserve=0", f"--disk={work}", "--json")
+    row = json.loads(said.stdout)["rows"][0]
+    there, below = row["by_class"]["gradients"], row["spaces"]["disk"]["by_class"].get("gradients", 0)
+    check("of 12 blocks' gradients three at most are on the device at the peak", 0 < there <= 3.1 * below / 13, (there, below))
 finish()
