@@ -21,7 +21,7 @@ StatusOr<std::string> readText(const std::string &path) {
   return text;
 }
 
-/// Of what bitsandbytes does there are nf4 with scales in 8 bits and int8.
+/// Of what bitsandbytes does there are nf4, with scales in 8 bits or as they are, and int8.
 void refuseQuantized(Config &config, Config quantization) {
   const std::string method = quantization.text("quant_method", "an unnamed method");
   if (method != "bitsandbytes")
@@ -30,9 +30,6 @@ void refuseQuantized(Config &config, Config quantization) {
     return;
   if (const std::string type = quantization.text("bnb_4bit_quant_type", "fp4"); type != "nf4")
     config.fail("quantization_config: bnb_4bit_quant_type is '" + type + "'; of 4 bits ztc reads nf4");
-  else if (!quantization.flag("bnb_4bit_use_double_quant", false))
-    config.fail("quantization_config: bnb_4bit_use_double_quant is false; ztc reads nf4 with scales in 8 bits, or "
-                "quantises full weights itself (--quantize=nf4)");
 }
 
 /// What no model type changes: quantised weights, code of its own, tasks other than language modelling.

@@ -44,7 +44,6 @@ REFUSED = [
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
-    ("scales in full", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}), "bnb_4bit_use_double_quant is false"),
     ("a classifier", "llama-heads", but(architectures=["LlamaForSequenceClassification"]), "trains language models"),
     ("hidden_size as text", "llama-heads", but(hidden_size="40"), 'hidden_size is "40", which is not a whole number'),
     ("hidden_size as list", "llama-heads", but(hidden_size=[40]), "hidden_size is [40], which is not a whole number"),
