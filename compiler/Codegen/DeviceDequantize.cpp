@@ -47,25 +47,44 @@ void storePiece(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element,
   b.store(b.convertReal(whole, element), b.address(to, element, first), element, kVectorBytes);
 }
 
+/// The scalars of the kernel of a matrix in 4 bits: how many there are without `columns`, and which one is the map's.
+struct Nf4Scalars {
+  int64_t count, map;
+};
+
+Nf4Scalars nf4Scalars(bool isSingle) {
+  return isSingle ? Nf4Scalars{3, 2} : Nf4Scalars{6, 4};
+}
+
+/// The f32 scale of a block. `isSingle`: stored so.
+Value nf4Scale(BlockKernel &k, const WeightBytes &weight, Value block, bool isSingle) {
+  KernelBuilder &b = k.b;
+  Value scales = k.scalar(1);
+  if (isSingle)
+    return weight.real(scales, block);
+  Value nestedScales = k.scalar(2), nestedMap = k.scalar(3), mean = k.scalar(5);
+  Value nested = arith::ShRUIOp::create(b, block, b.i64(llvm::Log2_64(kNestedBlock)));
+  return b.add(b.mul(weight.real(nestedMap, weight.code(scales, block)), weight.real(nestedScales, nested)),
+               weight.real(mean, b.i64(0)));
+}
+
 /// `byRow`: scales are found by row and column, and rows are multiples of a thread's elements.
-void emitNf4(BlockKernel &k, Type element, bool byRow) {
+void emitNf4(BlockKernel &k, Type element, bool byRow, bool isSingle) {
   KernelBuilder &b = k.b;
   WeightBytes weight{b, k.buffer(0)};
-  Value elements = k.scalar(0), scales = k.scalar(1), nestedScales = k.scalar(2), nestedMap = k.scalar(3),
-        map = k.scalar(4), mean = k.scalar(5);
+  const Nf4Scalars places = nf4Scalars(isSingle);
+  Value elements = k.scalar(0), map = k.scalar(places.map);
   Value unit = b.add(b.mul(k.block(), b.i64(kDequantizeThreads)), k.thread()),
         first = b.mul(unit, b.i64(kDequantizeLanes));
   auto shifted = [&](Value x, int64_t bits) -> Value { return arith::ShRUIOp::create(b, x, b.i64(bits)); };
   k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
     Value block = shifted(first, llvm::Log2_64(kNf4Block));
     if (byRow) {
-      Value columns = k.scalar(6), row = arith::DivUIOp::create(b, first, columns);
+      Value columns = k.scalar(places.count), row = arith::DivUIOp::create(b, first, columns);
       block = b.add(b.mul(row, shifted(columns, llvm::Log2_64(kNf4Block))),
                     shifted(b.sub(first, b.mul(row, columns)), llvm::Log2_64(kNf4Block)));
     }
-    Value nested = shifted(block, llvm::Log2_64(kNestedBlock));
-    Value scale = b.add(b.mul(weight.real(nestedMap, weight.code(scales, block)), weight.real(nestedScales, nested)),
-                        weight.real(mean, b.i64(0)));
+    Value scale = nf4Scale(k, weight, block, isSingle);
     // Codes fill whole pieces: what follows them begins at a multiple of 16 bytes.
     Value word = b.load(weight.byteAt(shifted(first, 1)), b.getI32Type(), 1, 4);
     Value codes = arith::ExtUIOp::create(b, b.getI64Type(), word);
@@ -105,16 +124,17 @@ void emitInt8(BlockKernel &k, Type element) {
 } // namespace
 
 KernelDescription KernelModule::addGpuDequantize(graph::WeightFormat format, int64_t columns, Type to) {
-  const bool isNf4 = format == graph::WeightFormat::Nf4;
+  const bool isNf4 = graph::isNf4(format), isSingle = format == graph::WeightFormat::Nf4Single;
   const bool byRow =
       QuantizedLayout{.format = graph::planFormat(format), .columns = uint64_t(columns)}.hasScalesByRow();
   return deviceService(
       *state_,
       ("gpu_dequantize_" + graph::stringifyWeightFormat(format) + (byRow ? "_rows" : "") + typeSuffix(to)).str(),
-      {false, true}, isNf4 ? (byRow ? 7 : 6) : 3, kDequantizeThreads, kDequantizeThreads, [&](BlockKernel &k) {
+      {false, true}, isNf4 ? nf4Scalars(isSingle).count + byRow : 3, kDequantizeThreads, kDequantizeThreads,
+      [&](BlockKernel &k) {
         Type element = k.b.element(to);
         if (isNf4)
-          emitNf4(k, element, byRow);
+          emitNf4(k, element, byRow, isSingle);
         else
           emitInt8(k, element);
       });

@@ -17,7 +17,8 @@
 using namespace mlir;
 
 static_assert(int(ztc::FrozenFormat::Nf4) == int(ztc::graph::WeightFormat::Nf4) &&
-              int(ztc::FrozenFormat::Int8) == int(ztc::graph::WeightFormat::Int8));
+              int(ztc::FrozenFormat::Int8) == int(ztc::graph::WeightFormat::Int8) &&
+              int(ztc::FrozenFormat::Nf4Single) == int(ztc::graph::WeightFormat::Nf4Single));
 
 void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, const WithinPhases &within) {
   switch (phase) {

@@ -36,7 +36,10 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
   const std::optional<FrozenFormat> stored = fromWord<FrozenFormat>(first.format);
   if (!stored)
     return fail("'" + Twine(first.name) + "' is stored as " + first.format + ", which is neither nf4 nor int8");
-  if (options.quantize != FrozenFormat::Plain && options.quantize != *stored)
+  // nf4 is said of either kind: which one the folder has is its own business.
+  const bool isSame =
+      options.quantize == *stored || (options.quantize == FrozenFormat::Nf4 && *stored == FrozenFormat::Nf4Single);
+  if (options.quantize != FrozenFormat::Plain && !isSame)
     return fail("--quantize=" + wordOf(options.quantize) + ": the folder's weights are in " + first.format +
                 " already");
   options.quantize = *stored;

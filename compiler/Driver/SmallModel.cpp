@@ -17,8 +17,13 @@ static FrozenFormat storedFormat(const std::string &config) {
   if (!json.is_object() || !json.contains("quantization_config") || !json["quantization_config"].is_object())
     return FrozenFormat::Plain;
   const nlohmann::json &quantization = json["quantization_config"];
-  const auto flag = quantization.find("load_in_8bit");
-  return flag != quantization.end() && *flag == nlohmann::json(true) ? FrozenFormat::Int8 : FrozenFormat::Nf4;
+  const auto isSet = [&](const char *key) {
+    const auto flag = quantization.find(key);
+    return flag != quantization.end() && *flag == nlohmann::json(true);
+  };
+  if (isSet("load_in_8bit"))
+    return FrozenFormat::Int8;
+  return isSet("bnb_4bit_use_double_quant") ? FrozenFormat::Nf4 : FrozenFormat::Nf4Single;
 }
 
 CompileOptions withoutOutputs(CompileOptions options) {

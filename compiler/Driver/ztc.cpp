@@ -183,7 +183,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->excludes(adapter);
   addChoice(app, "--quantize", o.quantize,
             "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
-            "bitsandbytes does: nf4 (QLoRA, 4.1 bits each) or int8 (a scale for each row)");
+            "bitsandbytes does: nf4 (QLoRA, 4.1 bits each), nf4_single (scales of blocks in f32, 4.5 bits) or int8 (a "
+            "scale for each row)");
   app.add_flag(
       "--pack", o.pack,
       "rows hold several documents: attention stays within each, positions count from its first token, and rows "

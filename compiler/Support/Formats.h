@@ -70,8 +70,8 @@ template <> inline constexpr std::array<std::string_view, 3> kWords<Keeping>{"au
 
 /// What the frozen weights of linear modules are stored in; Plain: as all others. The numbers are those of
 /// #graph.weight_format.
-enum class FrozenFormat { Plain, Nf4, Int8 };
-template <> inline constexpr std::array<std::string_view, 3> kWords<FrozenFormat>{"", "nf4", "int8"};
+enum class FrozenFormat { Plain, Nf4, Int8, Nf4Single };
+template <> inline constexpr std::array<std::string_view, 4> kWords<FrozenFormat>{"", "nf4", "int8", "nf4_single"};
 
 /// Which weights are trained: all, or an adapter beside them, where the model is in 4 bits or not. Auto asks for the
 /// first that fits.

@@ -128,7 +128,7 @@ LibraryLaunch narrowLaunch(int64_t elements, Type from, Type to, int64_t piecesO
 LibraryLaunch dequantizeLaunch(const QuantizedLayout &layout, Type type, int64_t piecesOfBlock) {
   LibraryLaunch launch;
   const Type f32 = Float32Type::get(type.getContext());
-  const bool isInt8 = layout.format == plan::INT8;
+  const bool isInt8 = layout.format == plan::INT8, isSingle = layout.format == plan::NF4_SINGLE;
   const auto inRow = int64_t(llvm::divideCeil(layout.columns, uint64_t(kPiece)));
   launch.extent =
       isInt8 ? int64_t(layout.rows) * inRow : int64_t(llvm::divideCeil(layout.elements(), uint64_t(kPiece)));
@@ -137,6 +137,8 @@ LibraryLaunch dequantizeLaunch(const QuantizedLayout &layout, Type type, int64_t
   launch.poison("the matrix", storedBytes(type, int64_t(layout.elements())));
   if (isInt8)
     launch.scalars = {int64_t(layout.columns), inRow, int64_t(layout.scales)};
+  else if (isSingle)
+    launch.scalars = {int64_t(layout.elements()), int64_t(layout.scales), int64_t(layout.map)};
   else
     launch.scalars = {int64_t(layout.elements()), int64_t(layout.scales), int64_t(layout.nestedScales),
                       int64_t(layout.nestedMap),  int64_t(layout.map),    int64_t(layout.mean)};
@@ -151,9 +153,11 @@ LibraryLaunch dequantizeLaunch(const QuantizedLayout &layout, Type type, int64_t
     llvm::copy(numbers, values.reals.begin());
     bytes.write(int64_t(at / 4), values);
   };
-  if (!isInt8) {
+  if (!isInt8)
+    put(layout.map, nf4Map());
+  if (!isInt8 && !isSingle) {
     const float mean = 0.0625f;
-    put(layout.nestedMap, dynamicMap()), put(layout.map, nf4Map()), put(layout.mean, {&mean, 1});
+    put(layout.nestedMap, dynamicMap()), put(layout.mean, {&mean, 1});
   }
   for (int64_t piece : rowsOf(launch.units, piecesOfBlock, launch.extent)) {
     const int64_t first = isInt8 ? piece / inRow * int64_t(layout.columns) + piece % inRow * kPiece : piece * kPiece,

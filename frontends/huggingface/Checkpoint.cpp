@@ -79,9 +79,12 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
 }
 
 std::string Checkpoint::quantizedFormat(const SafetensorsTensor &tensor) const {
-  for (const char *format : {"nf4", "fp4"})
-    if (files->find(tensor.name + ".quant_state.bitsandbytes__" + format))
-      return format;
+  if (files->find(tensor.name + ".quant_state.bitsandbytes__fp4"))
+    return "fp4";
+  if (files->find(tensor.name + ".quant_state.bitsandbytes__nf4")) {
+    const auto scales = files->find(tensor.name + ".absmax"); // f32 where they are not quantised themselves
+    return scales && scales->tensor->typeName == "F32" ? "nf4_single" : "nf4";
+  }
   const bool hasScales = tensor.typeName == "I8" && files->find(tensor.name.substr(0, tensor.name.rfind('.')) + ".SCB");
   return hasScales ? "int8" : "";
 }

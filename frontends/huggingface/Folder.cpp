@@ -21,7 +21,7 @@ StatusOr<std::string> readText(const std::string &path) {
   return text;
 }
 
-/// Of what bitsandbytes does there are nf4 with scales in 8 bits and int8.
+/// Of what bitsandbytes does there are nf4, with scales in 8 bits or as they are, and int8.
 void refuseQuantized(Config &config, Config quantization) {
   const std::string method = quantization.text("quant_method", "an unnamed method");
   if (method != "bitsandbytes")
@@ -30,9 +30,6 @@ void refuseQuantized(Config &config, Config quantization) {
     return;
   if (const std::string type = quantization.text("bnb_4bit_quant_type", "fp4"); type != "nf4")
     config.fail("quantization_config: bnb_4bit_quant_type is '" + type + "'; of 4 bits ztc reads nf4");
-  else if (!quantization.flag("bnb_4bit_use_double_quant", false))
-    config.fail("quantization_config: bnb_4bit_use_double_quant is false; ztc reads nf4 with scales in 8 bits, or "
-                "quantises full weights itself (--quantize=nf4)");
 }
 
 /// What no model type changes: quantised weights, code of its own, tasks other than language modelling.
@@ -167,6 +164,11 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   Decoder decoder;
   decoder.modelType = model.modelType;
   family->fill(config, decoder);
+  // A folder that is merged must have these matrices (in, out) again, which the codes of theirs are not.
+  if (decoder.inputsTransposed && config.child("quantization_config"))
+    config.fail("quantization_config: modules of model_type '" + model.modelType +
+                "' are Conv1D, whose matrices bitsandbytes stores transposed, which ztc does not read; give the folder "
+                "of full weights, and --quantize=nf4 or int8");
   // transformers' multi-modal classes have a head of their own: what follows the logits of the language model's class
   // is left out by version 5 and was not by all of version 4.
   if (wrapper && !wrapper->scalesLogits &&

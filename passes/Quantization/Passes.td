@@ -16,8 +16,9 @@ def ChooseQuantized : Pass<"ztc-choose-quantized", "mlir::ModuleOp"> {
 
         %w: tensor<64x32xf32> {graph.name = "q_proj.weight", graph.quantized = #graph.weight_format<nf4>}
   }];
-  let options = [Option<"format", "format", "::ztc::graph::WeightFormat", "::ztc::graph::WeightFormat::Nf4", "nf4 or int8, see graph.dequantize", [{
-    ::llvm::cl::values(clEnumValN(::ztc::graph::WeightFormat::Nf4, "nf4", ""), clEnumValN(::ztc::graph::WeightFormat::Int8, "int8", ""))
+  let options = [Option<"format", "format", "::ztc::graph::WeightFormat", "::ztc::graph::WeightFormat::Nf4", "nf4, nf4_single or int8, see graph.dequantize", [{
+    ::llvm::cl::values(clEnumValN(::ztc::graph::WeightFormat::Nf4, "nf4", ""), clEnumValN(::ztc::graph::WeightFormat::Int8, "int8", ""),
+      clEnumValN(::ztc::graph::WeightFormat::Nf4Single, "nf4_single", ""))
   }]>];
 }
 

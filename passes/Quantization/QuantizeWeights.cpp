@@ -105,7 +105,7 @@ private:
   Value makeNumbers(Value value, Operation *reader) {
     builder.setInsertionPoint(reader);
     if (auto type = wasType.find(value); type != wasType.end()) {
-      if (!ownScales || formats.lookup(value) != graph::WeightFormat::Nf4)
+      if (!ownScales || !graph::isNf4(formats.lookup(value)))
         return graph::DequantizeOp::create(builder, reader->getLoc(), type->second, value, formats.lookup(value));
       auto row = type->second.clone(ArrayRef<int64_t>{1, type->second.getNumElements()});
       Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), row, value, formats.lookup(value));

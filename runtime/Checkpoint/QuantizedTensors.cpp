@@ -25,11 +25,15 @@ public:
     }
     ZTC_RETURN_IF_ERROR(readState());
     ZTC_RETURN_IF_ERROR(copy(name_, nullptr, (layout_.elements() + 1) / 2, 0));
+    ZTC_RETURN_IF_ERROR(copy(name_ + ".quant_map", "F32", kNf4Map * sizeof(float), layout_.map));
+    if (layout_.format == plan::NF4_SINGLE) {
+      ZTC_RETURN_IF_ERROR(copy(name_ + ".absmax", "F32", layout_.blocks() * sizeof(float), layout_.scales));
+      return std::move(bytes_);
+    }
     ZTC_RETURN_IF_ERROR(copy(name_ + ".absmax", "U8", layout_.blocks(), layout_.scales));
     ZTC_RETURN_IF_ERROR(
         copy(name_ + ".nested_absmax", "F32", layout_.nestedBlocks() * sizeof(float), layout_.nestedScales));
     ZTC_RETURN_IF_ERROR(copy(name_ + ".nested_quant_map", "F32", kNestedMap * sizeof(float), layout_.nestedMap));
-    ZTC_RETURN_IF_ERROR(copy(name_ + ".quant_map", "F32", kNf4Map * sizeof(float), layout_.map));
     return std::move(bytes_);
   }
 
@@ -52,11 +56,17 @@ private:
     };
     if (integer("blocksize") != int64_t(kNf4Block))
       return refuse("has blocks of another size than 64");
-    if (integer("nested_blocksize") != int64_t(kNestedBlock))
+    const bool isSingle = layout_.format == plan::NF4_SINGLE;
+    if (isSingle && state.contains("nested_blocksize"))
+      return refuse("has scales in 8 bits (bnb_4bit_use_double_quant), and the plan was compiled for scales as they "
+                    "are; compile again with this folder");
+    if (!isSingle && integer("nested_blocksize") != int64_t(kNestedBlock))
       return refuse("has no scales in 8 bits in blocks of 256 (bnb_4bit_use_double_quant)");
     const auto shape = state.find("shape");
     if (shape == state.end() || *shape != nlohmann::json({layout_.rows, layout_.columns}))
       return refuse("has another shape than the model needs");
+    if (isSingle)
+      return Status::ok();
     const auto mean = state.find("nested_offset");
     if (mean == state.end() || !mean->is_number())
       return refuse("has no nested_offset");

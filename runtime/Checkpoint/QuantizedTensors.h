@@ -8,7 +8,8 @@
 
 namespace ztc {
 
-/// What follows the name of a weight in nf4: JSON with its type, block sizes, shape and the mean of its scales.
+/// What follows the name of a weight in nf4: JSON with its type, block sizes, shape and, where scales are in 8 bits,
+/// their mean.
 inline constexpr const char *kNf4State = ".quant_state.bitsandbytes__nf4";
 
 /// Whether a tensor that a parameter is found as is one of these.
@@ -17,7 +18,7 @@ inline bool isQuantized(const SafetensorsTensor &tensor) {
 }
 
 /// The bytes of the parameter's layout, of what `files` has under its name. Fails, naming tensor and fact, where a part
-/// is missing or is not of the form that QuantizedWeight.h describes: other blocks, scales that are not in 8 bits.
+/// is missing or is not of the form that QuantizedWeight.h describes: other blocks, scales of the other kind.
 StatusOr<std::vector<std::byte>> readQuantized(const SafetensorsCollection &files, const plan::Parameter &parameter);
 
 } // namespace ztc

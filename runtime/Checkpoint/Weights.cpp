@@ -173,7 +173,7 @@ private:
     if ((!isBytes && !isLoadable(source.type())) ||
         __builtin_mul_overflow(elementCount(checkpointShape(parameter)).value_or(0), dataTypeBytes(source.type()),
                                &needed) ||
-        (isBytes && parameter.format() == plan::NF4 ? (needed + 1) / 2 : needed) != source.length())
+        (isBytes && isNf4(parameter.format()) ? (needed + 1) / 2 : needed) != source.length())
       return dataLoss(fmt::format("the plan's weights: '{}' has {} bytes of {} for the shape {}", parameter.name(),
                                   source.length(), dataTypeName(source.type()), printShape(parameter)));
     if (source.offset() > file.size() || source.length() > file.size() - source.offset())

@@ -479,7 +479,7 @@ private:
       return dataLoss(where + ": its fresh values are made in no way that there is");
     if (source.path().empty())
       return Status::ok();
-    const bool isHalved = parameter.format() == NF4 && source.type() == U8; // two elements a byte
+    const bool isHalved = isNf4(parameter.format()) && source.type() == U8; // two elements a byte
     const std::optional<uint64_t> bytes = times(isHalved ? (count + 1) / 2 : count, dataTypeBytes(source.type()));
     if (!dataTypeBytes(source.type()) || !bytes || *bytes != source.length())
       return dataLoss(fmt::format("{}: its source has {} bytes of {}, it needs {} elements", where, source.length(),

@@ -55,6 +55,9 @@ constexpr std::array<float, kNf4Map> kNf4Values = {
 
 constexpr uint8_t kZeroCode = 7;
 
+constexpr std::pair<plan::WeightFormat, const char *> kFormatNames[] = {
+    {plan::NF4, "nf4"}, {plan::NF4_SINGLE, "nf4_single"}, {plan::INT8, "int8"}};
+
 /// The index of the value of an ascending map that is nearest to `value`; of two equally near the lower one.
 uint8_t nearest(std::span<const float> map, float value) {
   size_t low = 0, high = map.size() - 1;
@@ -152,13 +155,15 @@ void scaleCodes(const std::byte *codes, uint64_t count, const float *map, float 
 }
 
 void quantizeScales(const QuantizedLayout &layout, std::span<const float> scales, std::byte *to) {
+  putFloats(to, layout.map, nf4Map());
+  if (layout.format == plan::NF4_SINGLE)
+    return putFloats(to, layout.scales, scales);
   double sum = 0;
   for (float scale : scales)
     sum += double(scale);
   const float mean = float(sum / double(scales.size()));
   putFloats(to, layout.mean, {&mean, 1});
   putFloats(to, layout.nestedMap, dynamicMap());
-  putFloats(to, layout.map, nf4Map());
   std::array<float, kNestedBlock> centred;
   for (uint64_t begin = 0; begin < scales.size(); begin += kNestedBlock) {
     const uint64_t count = std::min<uint64_t>(kNestedBlock, scales.size() - begin);
@@ -224,9 +229,14 @@ std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64
     layout.bytes = layout.scales + rows * sizeof(float);
     return layout;
   }
-  if (format != plan::NF4)
+  if (!isNf4(format))
     return std::nullopt;
   layout.scales = aligned((elements + 1) / 2);
+  if (format == plan::NF4_SINGLE) {
+    layout.map = layout.scales + aligned(layout.blocks() * sizeof(float));
+    layout.bytes = layout.map + kNf4Map * sizeof(float);
+    return layout;
+  }
   layout.nestedScales = layout.scales + aligned(layout.blocks());
   layout.nestedMap = layout.nestedScales + aligned(layout.nestedBlocks() * sizeof(float));
   layout.map = layout.nestedMap + kNestedMap * sizeof(float);
@@ -243,16 +253,22 @@ std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter)
 }
 
 const char *weightFormatName(plan::WeightFormat format) {
-  return format == plan::NF4 ? "nf4" : format == plan::INT8 ? "int8" : "plain";
+  for (const auto &[known, name] : kFormatNames)
+    if (known == format)
+      return name;
+  return "plain";
 }
 
 plan::WeightFormat weightFormat(std::string_view name) {
-  return name == "nf4" ? plan::NF4 : name == "int8" ? plan::INT8 : plan::PLAIN;
+  for (const auto &[format, known] : kFormatNames)
+    if (known == name)
+      return format;
+  return plan::PLAIN;
 }
 
 std::string describeQuantized(const plan::Plan &plan) {
   std::string text;
-  for (const plan::WeightFormat format : {plan::NF4, plan::INT8}) {
+  for (const auto &[format, name] : kFormatNames) {
     uint64_t weights = 0, bytes = 0, elements = 0;
     for (const plan::Parameter &parameter : plan.parameters()) {
       if (parameter.format() != format || parameter.shape_size() != 1)
@@ -265,8 +281,8 @@ std::string describeQuantized(const plan::Plan &plan) {
       elements += count;
     }
     if (weights)
-      text += fmt::format("{}{} weights in {}: {} for {} elements", text.empty() ? "" : "; ", weights,
-                          weightFormatName(format), formatSize(bytes), elements);
+      text += fmt::format("{}{} weights in {}: {} for {} elements", text.empty() ? "" : "; ", weights, name,
+                          formatSize(bytes), elements);
   }
   return text;
 }
@@ -288,8 +304,11 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
   }
   std::array<float, kNf4Map> map;
   std::memcpy(map.data(), bytes + layout.map, sizeof map);
-  const float mean = floatAt(bytes, layout.mean);
+  const bool isSingle = layout.format == plan::NF4_SINGLE;
+  const float mean = isSingle ? 0.0f : floatAt(bytes, layout.mean);
   const auto scaleOf = [&](uint64_t block) {
+    if (isSingle)
+      return floatAt(bytes, layout.scales, block);
     return floatAt(bytes, layout.nestedMap, uint8_t(bytes[layout.scales + block])) *
                floatAt(bytes, layout.nestedScales, block / kNestedBlock) +
            mean;

@@ -7,6 +7,9 @@
 //   scale = map256[scaleCode[block]] * nestedScale[block / 256] + mean,  element = map16[code] * scale,
 // each product and sum rounded to f32. The last block of each kind may be short.
 //
+// nf4_single (single quantisation, what bitsandbytes does unless it is asked for the other): the same codes, and the
+// scales are f32 as they are: element = map16[code] * scale[block].
+//
 // Where rows are multiples of 16 and not of 64, bitsandbytes on a processor with AVX-512 takes other scales than those
 // that it stored (up to 0.50 at least): that of block row * (columns / 64) + column / 64. A matrix of that shape has
 // these numbers here too; as one row, [1, elements], it has those of its own blocks. Models' matrices have rows of
@@ -30,11 +33,17 @@ namespace ztc {
 inline constexpr uint64_t kNf4Block = 64, kNestedBlock = 256, kNestedMap = 256, kNf4Map = 16;
 inline constexpr float kInt8Unit = 7.874015718698502e-3f; ///< 1 / 127
 
-/// Where the parts of a matrix begin, in bytes: multiples of 16. Of int8 there are codes and scales (f32, one a row).
+/// Whether an element is a code of 4 bits, the index of a normal float.
+inline bool isNf4(plan::WeightFormat format) {
+  return format == plan::NF4 || format == plan::NF4_SINGLE;
+}
+
+/// Where the parts of a matrix begin, in bytes: multiples of 16. Of int8 there are codes and scales, of nf4_single the
+/// map too.
 struct QuantizedLayout {
   plan::WeightFormat format = plan::PLAIN;
   uint64_t rows = 0, columns = 0;
-  uint64_t scales = 0;       ///< nf4: a byte a block; int8: an f32 a row
+  uint64_t scales = 0;       ///< nf4: a byte a block; nf4_single: an f32 a block; int8: an f32 a row
   uint64_t nestedScales = 0; ///< f32
   uint64_t nestedMap = 0;    ///< f32 [256]
   uint64_t map = 0;          ///< f32 [16]
@@ -42,7 +51,7 @@ struct QuantizedLayout {
   uint64_t bytes = 0;        ///< of all of it
 
   /// Whether scales are found by row and column, as said above.
-  bool hasScalesByRow() const { return format == plan::NF4 && columns % 16 == 0 && columns % kNf4Block != 0; }
+  bool hasScalesByRow() const { return isNf4(format) && columns % 16 == 0 && columns % kNf4Block != 0; }
   uint64_t elements() const { return rows * columns; }
   uint64_t blocks() const { return (elements() + kNf4Block - 1) / kNf4Block; }
   uint64_t nestedBlocks() const { return (blocks() + kNestedBlock - 1) / kNestedBlock; }
@@ -54,7 +63,7 @@ std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64
 /// That of a parameter of a plan, of its quantized_shape; nothing also where that is not a matrix.
 std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter);
 
-/// "nf4", "int8", "plain"; PLAIN for any other word.
+/// "nf4", "nf4_single", "int8", "plain"; PLAIN for any other word.
 const char *weightFormatName(plan::WeightFormat format);
 plan::WeightFormat weightFormat(std::string_view name);
 

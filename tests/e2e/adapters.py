@@ -394,6 +394,93 @@ def quantized(case):
     check("quantized: what is trained keeps its bits", "--lora" in done.stderr and done.returncode == 1, done.stderr)
 
 
+def single_folder(source, out, storage="U8", double=()):
+    """A folder in 4 bits with scales in f32, those that the scales in 8 bits of `source` stand for: its numbers are the same bits. `storage`: the type of its codes;
+    `double`: the weights that keep their scales in 8 bits."""
+    out.mkdir()
+    config = json.loads((source / "config.json").read_text())
+    config["quantization_config"]["bnb_4bit_use_double_quant"] = False
+    (out / "config.json").write_text(json.dumps(config))
+    data = (source / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    stored = {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
+              for name, t in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
+
+    def f32(values=()):
+        return array.array("f", values)
+    for name in [n.removesuffix(".nested_absmax") for n in stored if n.endswith(".nested_absmax")]:
+        if name in double:
+            continue
+        state_name = f"{name}.quant_state.bitsandbytes__nf4"
+        state = json.loads(stored[state_name][2])
+        nested, table = f32(), f32()
+        nested.frombytes(stored.pop(f"{name}.nested_absmax")[2]), table.frombytes(stored.pop(f"{name}.nested_quant_map")[2])
+        mean = f32([state["nested_offset"]])[0]
+        products = f32(table[code] * nested[block // 256] for block, code in enumerate(stored[f"{name}.absmax"][2]))
+        stored[f"{name}.absmax"] = ("F32", [len(products)], f32(product + mean for product in products).tobytes())
+        text = json.dumps({key: value for key, value in state.items() if not key.startswith("nested")}).encode()
+        stored[state_name] = ("U8", [len(text)], text)
+        codes = stored[name][2]
+        stored[name] = (storage, [len(codes) // {"U8": 1, "BF16": 2, "F32": 4}[storage], 1], codes)
+    header, body = {}, b""
+    for name, (kind, shape, piece) in stored.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(piece)]}
+        body += piece
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (out / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
+    return out
+
+
+def single(case):
+    """A folder that transformers saved in 4 bits without quantising the scales, as bitsandbytes does unless asked: the bits of one whose scales are these."""
+    base, arguments = case.adapter / "base", ["--target=host", f"--seq={case.shape[1]}", "--precision=fp32", f"--adapter={case.adapter}"]
+    folder = single_folder(base, case.work / "single")
+    losses = {}
+    for name, model, ranks, zero in (("double", base, 1, 0), ("single", folder, 1, 0), ("double", base, 2, 3), ("single", folder, 2, 3), ("single-full", folder, 2, 0), ("single-zero", folder, 1, 3)):
+        plan = case.work / f"{name}-{ranks}.bin"
+        run("ztc", "compile", model, "-o", plan, *arguments, f"--batch={case.shape[0] // ranks}", f"--zero={zero}")
+        losses[name, ranks] = [s["loss"] for s in case.run(plan, f"--ranks={ranks}")[1]]
+    for ranks in (1, 2):
+        check(f"single: the bits of double quantisation, {ranks} ranks", losses["single", ranks] == losses["double", ranks], losses)
+    for ranks, name in ((1, "single-zero"), (2, "single-full")):
+        check(f"single: ZeRO-3 has the bits of ZeRO-0, {ranks} ranks", losses[name, ranks] == losses["single", ranks], losses)
+    error = max(abs(a - b) for a, b in zip(losses["single", 2], losses["single", 1], strict=True))
+    check("single: two ranks as one", error <= 1e-5, losses)
+    gpu = case.work / "gpu.bin"
+    run("ztc", "compile", folder, "-o", gpu, "--target=host,simt", *arguments[1:], f"--batch={case.shape[0]}")
+    _, steps = case.run(gpu, "--gpus=1", env=stand_ins(1, ZTC_CUDNN="0"))
+    error = max(abs(s["loss"] - want) / want for s, want in zip(steps, losses["single", 1], strict=True))
+    check("single: on a GPU", error <= 1e-6, error)
+    double, plan = case.work / "double-1.bin", case.work / "single-1.bin"
+    said = run("ztc", "inspect", plan, "--text").stdout
+    check("single: inspect names the format", said.count(", nf4_single of ") == 14 and "14 weights in nf4_single" in said, said[:3000])
+    text = run("ztc", "memory", folder, "--batch=1", f"--seq={case.shape[1]}", "--target=host", f"--adapter={case.adapter}").stdout
+    check("single: memory says what is in fewer bits", "14 weights in nf4_single: " in text, text)
+    for name, mine, other, words in (("single", plan, base, "has scales in 8 bits"), ("double", double, folder, "has no scales in 8 bits")):
+        done, _ = case.run(mine, f"--weights={other}", steps=1, expect=1)
+        check(f"single: a plan of {name} quantisation refuses the other kind", words in done.stderr, done.stderr)
+    exported = []
+    for name, mine in (("single", plan), ("double", double)):
+        case.run(mine, f"--export={case.work / f'{name}-merged'}", "--export-dtype=fp32", "--merge")
+        exported.append((case.work / f"{name}-merged/model.safetensors").read_bytes())
+    check("single: the merged model is that of the same numbers", exported[0] == exported[1])
+    weights = [f"model.layers.{layer}.mlp.up_proj.weight" for layer in (0, 1)]
+    for name, model in (("codes as BF16", single_folder(base, case.work / "wide", storage="BF16")), ("codes as F32", single_folder(base, case.work / "wider", storage="F32")),
+                        ("beside weights of the other kind", single_folder(base, case.work / "mixed", double=weights))):
+        run("ztc", "compile", model, "-o", case.work / "other.bin", *arguments, f"--batch={case.shape[0]}")
+        _, steps = case.run(case.work / "other.bin")
+        check(f"single: {name}", [s["loss"] for s in steps] == losses["single", 1], steps)
+    done = run("ztc", "compile", folder, "-o", case.work / "verified.bin", *arguments, "--batch=1", "--quantize=nf4", "--zero=3", "--verify")
+    check("single: every pass keeps the step", done.stdout.count("verified: ") == 2, done.stderr + done.stdout)
+    # Of full weights too.
+    full = case.work / "full.bin"
+    run("ztc", "compile", case.folder, "-o", full, *arguments, f"--batch={case.shape[0]}", "--quantize=nf4_single")
+    _, steps = case.run(full)
+    error = max(abs(s["loss"] - want) for s, want in zip(steps, losses["double", 1], strict=True))
+    check("single: of full weights", 0 < error <= 5e-3, error)
+
+
 def on_gpus(case):
     """Weights in fewer bits on the CUDA device, over the stand-ins: the host's losses and gradients, on one GPU and with shards on two."""
     environment = stand_ins(2, ZTC_CUDNN="0")
@@ -463,7 +550,7 @@ for name in sorted(p.parent.name for p in CASES.glob("*/bf16.json")):
 for name in ("dora", "tokens"):  # tokens: on a part of the joined q|k|v alone, which is padded in bf16
     with scratch() as work:
         on_gpus(Case(name, work))
-for test in (stages, quantized, on_gpus):
+for test in (stages, quantized, single, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))
 finish()

@@ -6,7 +6,7 @@
 
 On a processor with AVX-512: where rows are multiples of 16 and not of 64 the numbers of nf4 are those that bitsandbytes has there, with scales of other blocks.
 Of each matrix: NAME.weight (f32), what quantize_4bit makes of it with double quantisation (NAME.codes, .absmax, .nested_absmax, .nested_map, .map, .mean) and
-what dequantize_4bit makes of that (.nf4); what int8_vectorwise_quant makes of it (.int8_codes, .int8_scales) and the numbers of that (.int8).
+what dequantize_4bit makes of that (.nf4); the scales of its blocks without that, and the numbers (.scales, .nf4_single); what int8_vectorwise_quant makes of it (.int8_codes, .int8_scales) and the numbers of that (.int8).
 """
 import pathlib
 
@@ -28,6 +28,9 @@ for name, shape in SHAPES.items():
     tensors |= {f"{name}.weight": weight, f"{name}.codes": codes.flatten(), f"{name}.absmax": state.absmax, f"{name}.nested_absmax": state.state2.absmax,
                 f"{name}.nested_map": state.state2.code, f"{name}.map": state.code, f"{name}.mean": state.offset.reshape(1),
                 f"{name}.nf4": dequantize_4bit(codes, state).reshape(shape)}
+    same, state = quantize_4bit(weight, quant_type="nf4", blocksize=64, compress_statistics=False)
+    assert torch.equal(same, codes)
+    tensors |= {f"{name}.scales": state.absmax, f"{name}.nf4_single": dequantize_4bit(same, state).reshape(shape)}
     codes, scales, _ = int8_vectorwise_quant(weight)
     tensors |= {f"{name}.int8_codes": codes, f"{name}.int8_scales": scales, f"{name}.int8": int8_vectorwise_dequant(codes, scales)}
 save_file({name: tensor.clone() for name, tensor in tensors.items()}, HERE / "quantized.safetensors")

@@ -32,6 +32,12 @@ public:
       return launch(kernel_, {address(0), address(1), layout_.columns, units, layout_.scales}, layout_.rows * units);
     }
     const uint64_t units = (layout_.elements() + kUnit - 1) / kUnit;
+    if (layout_.format == plan::NF4_SINGLE)
+      return layout_.hasScalesByRow()
+                 ? launch(kernel_,
+                          {address(0), address(1), layout_.elements(), layout_.scales, layout_.map, layout_.columns},
+                          units)
+                 : launch(kernel_, {address(0), address(1), layout_.elements(), layout_.scales, layout_.map}, units);
     if (layout_.hasScalesByRow())
       return launch(kernel_,
                     {address(0), address(1), layout_.elements(), layout_.scales, layout_.nestedScales,

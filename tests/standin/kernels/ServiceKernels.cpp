@@ -34,8 +34,11 @@ int main(int argc, char **argv) {
   for (mlir::Type type : {bf16, f16})
     kernels.push_back(module.addGpuNarrow(type));
   for (mlir::Type type : {f32, bf16, f16})
-    for (auto [format, columns] :
-         {std::pair(graph::WeightFormat::Nf4, 64), {graph::WeightFormat::Nf4, 96}, {graph::WeightFormat::Int8, 64}})
+    for (auto [format, columns] : {std::pair(graph::WeightFormat::Nf4, 64),
+                                   {graph::WeightFormat::Nf4, 96},
+                                   {graph::WeightFormat::Nf4Single, 64},
+                                   {graph::WeightFormat::Nf4Single, 96},
+                                   {graph::WeightFormat::Int8, 64}})
       kernels.push_back(module.addGpuDequantize(format, columns, type));
   kernels.push_back(module.addGpuQuantizeFp8(true, false, true, mlir::IntegerType::get(&context, 8)));
   for (mlir::Type type : {f32, bf16}) {

@@ -289,6 +289,8 @@ TEST(CodegenBytes, Dequantize) {
     for (uint64_t columns : {128, 96}) {
       Engine engine;
       const KernelDescription nf4 = engine.module.addGpuDequantize(graph::WeightFormat::Nf4, int64_t(columns), type),
+                              single = engine.module.addGpuDequantize(graph::WeightFormat::Nf4Single, int64_t(columns),
+                                                                      type),
                               int8 = engine.module.addGpuDequantize(graph::WeightFormat::Int8, int64_t(columns), type);
       engine.load();
       ASSERT_TRUE(engine.image);
@@ -301,6 +303,12 @@ TEST(CodegenBytes, Dequantize) {
         scalars.push_back(int64_t(columns));
       engine.expectMoved(nf4, {zeros(layout.bytes), zeros(count * bytesOf(type))}, scalars, int64_t(count / 8),
                          {count / 2 + count / 8 * (scaleBytes + 8 * 4), count * bytesOf(type)});
+      layout = *quantizedLayout(plan::NF4_SINGLE, rows, columns);
+      scalars = {int64_t(count), int64_t(layout.scales), int64_t(layout.map)};
+      if (layout.hasScalesByRow())
+        scalars.push_back(int64_t(columns));
+      engine.expectMoved(single, {zeros(layout.bytes), zeros(count * bytesOf(type))}, scalars, int64_t(count / 8),
+                         {count / 2 + count / 8 * (4 + 8 * 4), count * bytesOf(type)});
       layout = *quantizedLayout(plan::INT8, rows, columns);
       engine.expectMoved(int8, {zeros(layout.bytes), zeros(count * bytesOf(type))},
                          {int64_t(columns), int64_t(columns / 8), int64_t(layout.scales)}, int64_t(count / 8),

@@ -200,6 +200,13 @@ TEST(PlanValidator, EachFactIsChecked) {
        "type bf16 in a bucket of f32"},
       {"weight in fewer bits without a shape", [](plan::Plan &p) { p.mutable_parameters(1)->set_format(plan::NF4); },
        "for a matrix [] as nf4"},
+      {"weight in fewer bits of another length",
+       [](plan::Plan &p) {
+         p.mutable_parameters(1)->set_format(plan::NF4_SINGLE);
+         p.mutable_parameters(1)->add_quantized_shape(4);
+         p.mutable_parameters(1)->add_quantized_shape(4);
+       },
+       "for a matrix [4, 4] as nf4_single"},
       {"quantised shape without a format", [](plan::Plan &p) { p.mutable_parameters(1)->add_quantized_shape(4); },
        "a quantised shape without a format"},
       {"narrow call without type",

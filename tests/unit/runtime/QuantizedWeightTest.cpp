@@ -98,6 +98,22 @@ TEST(QuantizedWeight, Nf4HasTheNumbersOfBitsandbytes) {
   }
 }
 
+TEST(QuantizedWeight, SingleNf4HasTheScalesAndNumbersOfBitsandbytes) {
+  for (const char *name : kNames) {
+    SCOPED_TRACE(name);
+    const Golden golden(name);
+    const QuantizedLayout layout = golden.layout(plan::NF4_SINGLE);
+    const std::vector<std::byte> bytes = golden.quantized(plan::NF4_SINGLE);
+    ASSERT_EQ(bytes.size(), layout.bytes);
+    EXPECT_EQ(layout.bytes, layout.map + kNf4Map * 4);
+    const auto part = [&](uint64_t offset, uint64_t size) { return std::span(bytes).subspan(offset, size); };
+    EXPECT_TRUE(areEqual(part(0, (layout.elements() + 1) / 2), golden.bytes("codes")));
+    EXPECT_TRUE(areEqual(part(layout.scales, layout.blocks() * 4), golden.bytes("scales")));
+    EXPECT_TRUE(areEqual(part(layout.map, kNf4Map * 4), golden.bytes("map")));
+    expectNumbers(bytes, layout, golden.floats("nf4_single"));
+  }
+}
+
 TEST(QuantizedWeight, AsOneRowElementsHaveTheScalesOfTheirBlocks) {
   const Golden golden("halves");
   const QuantizedLayout layout = golden.layout(plan::NF4), row = *quantizedLayout(plan::NF4, 1, layout.elements());
@@ -159,11 +175,17 @@ TEST(QuantizedWeight, ReadsEachElementOnceInPieces) {
 TEST(QuantizedWeight, LayoutsAreOfMatrices) {
   EXPECT_FALSE(quantizedLayout(plan::PLAIN, 4, 4));
   EXPECT_FALSE(quantizedLayout(plan::NF4, 0, 4));
+  EXPECT_FALSE(quantizedLayout(plan::NF4_SINGLE, 4, 0));
   EXPECT_FALSE(quantizedLayout(plan::NF4, uint64_t(1) << 40, uint64_t(1) << 40));
   const QuantizedLayout layout = quantizedLayout(plan::NF4, 4096, 14336).value();
   EXPECT_LT(double(layout.bytes) * 8 / double(layout.elements()), 4.13);
   for (uint64_t part : {layout.scales, layout.nestedScales, layout.nestedMap, layout.map, layout.mean})
     EXPECT_EQ(part % 16, 0u);
+  const QuantizedLayout single = quantizedLayout(plan::NF4_SINGLE, 4096, 14336).value();
+  EXPECT_EQ(single.bytes, single.elements() / 2 + single.blocks() * 4 + kNf4Map * 4);
+  EXPECT_EQ(quantizedLayout(plan::NF4_SINGLE, 7, 13)->map % 16, 0u);
+  for (plan::WeightFormat format : {plan::PLAIN, plan::NF4, plan::INT8, plan::NF4_SINGLE})
+    EXPECT_EQ(weightFormat(weightFormatName(format)), format);
 }
 
 } // namespace

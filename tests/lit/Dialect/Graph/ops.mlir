@@ -214,9 +214,11 @@ func.func @mixed(%p: tensor<?xbf16>, %r: tensor<?xi16>, %h: tensor<?xf16>, %w: t
 }
 
 // CHECK-LABEL: func @quantized
-func.func @quantized(%w: tensor<1140xi8>) -> tensor<4x8xbf16> {
+func.func @quantized(%w: tensor<1140xi8>, %s: tensor<96xi8>) -> tensor<4x8xbf16> {
   // CHECK: graph.dequantize %{{.*}} format <nf4> : tensor<1140xi8> -> tensor<4x8xbf16>
   %0 = graph.dequantize %w format <nf4> : tensor<1140xi8> -> tensor<4x8xbf16>
+  // CHECK: graph.dequantize %{{.*}} format <nf4_single> : tensor<96xi8> -> tensor<4x8xbf16>
+  %1 = graph.dequantize %s format <nf4_single> : tensor<96xi8> -> tensor<4x8xbf16>
   return %0 : tensor<4x8xbf16>
 }
 

@@ -1,5 +1,6 @@
 // RUN: ztc-opt %s --split-input-file --ztc-choose-quantized | FileCheck %s
 // RUN: ztc-opt %s --split-input-file --ztc-choose-quantized=format=int8 | FileCheck %s --check-prefix=INT8
+// RUN: ztc-opt %s --split-input-file --ztc-choose-quantized=format=nf4_single | FileCheck %s --check-prefix=SINGLE
 
 // Second factors of products, also joined with others; neither the head, nor a table, nor a vector, nor a table of positions that is added.
 // CHECK-LABEL: func.func @forward
@@ -10,6 +11,7 @@
 // CHECK-SAME: tensor<8xf32> {graph.name = "norm.weight", graph.role = #graph.role<parameter>}
 // CHECK-SAME: tensor<16x12xf32> {graph.name = "lm_head.weight", graph.role = #graph.role<parameter>}
 // INT8: graph.name = "q.weight", graph.quantized = #graph.weight_format<int8>
+// SINGLE: graph.name = "q.weight", graph.quantized = #graph.weight_format<nf4_single>
 func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
                    %e: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"},
                    %p: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "positions.weight"},
