@@ -294,7 +294,8 @@ private:
         continue;
       const std::optional<ExpertPart> part = expertPartOf(module.name);
       const bool isOfStack = part && config.targetsParameter(part->stack);
-      const bool isAsked = config.isAllLinear ? module.kind == Module::Linear && !module.isHead && !isOfStack
+      const bool isAsked = config.isAllLinear ? module.kind == Module::Linear && !module.isHead && !isOfStack &&
+                                                    config.isInLayers(module.name)
                                               : config.targetsModule(module.name);
       if (!isAsked)
         continue;

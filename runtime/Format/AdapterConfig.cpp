@@ -171,6 +171,16 @@ void readLayers(Reader &reader, AdapterConfig &config) {
     reader.read("layers_pattern", config.layersPatterns);
   for (const std::string &pattern : config.layersPatterns)
     reader.checkPattern("layers_pattern", pattern);
+  // As in PEFT, which expands no expression; all-linear stands for a list.
+  if (!config.targets.expression.empty() && (config.layers || !config.layersPatterns.empty()))
+    reader.fail(
+        config.layers ? "layers_to_transform" : "layers_pattern",
+        fmt::format("cannot choose among the modules of a regular expression, and target_modules is one ('{}'): "
+                    "write the layers into it, or give a list of names or all-linear",
+                    config.targets.expression));
+  else if (!config.layers && !config.layersPatterns.empty())
+    reader.fail("layers_pattern", "says where the numbers of layers stand that layers_to_transform lists, and there is "
+                                  "no layers_to_transform: give it too, or leave this out");
 }
 
 /// Numbers of tokens, each once.
@@ -318,24 +328,6 @@ Number valueOf(const std::vector<std::pair<std::string, Number>> &patterns, std:
   return otherwise;
 }
 
-/// Whether the number of a module's block is one of those asked for.
-bool isInLayers(const AdapterConfig &config, std::string_view module) {
-  if (!config.layers)
-    return true;
-  std::string number;
-  if (config.layersPatterns.empty()) {
-    if (!matches(".*?\\.[^.]*\\.(\\d+)\\..*", module, &number))
-      return false;
-  } else if (std::ranges::none_of(config.layersPatterns, [&](const std::string &pattern) {
-               return matches("(?:|.*?\\.)(?:" + pattern + ")\\.(\\d+)\\..*", module, &number);
-             })) {
-    return false;
-  }
-  int64_t layer = -1;
-  std::from_chars(number.data(), number.data() + number.size(), layer);
-  return std::ranges::find(*config.layers, layer) != config.layers->end();
-}
-
 } // namespace
 
 double AdapterConfig::scaleOf(std::string_view module) const {
@@ -363,7 +355,24 @@ bool AdapterConfig::targetsModule(std::string_view module) const {
   if (!targets.expression.empty())
     return matches(targets.expression, module);
   return isOneOf(targets.list, module) &&
-         (isInLayers(*this, module) || std::ranges::find(targets.list, module) != targets.list.end());
+         (isInLayers(module) || std::ranges::find(targets.list, module) != targets.list.end());
+}
+
+bool AdapterConfig::isInLayers(std::string_view module) const {
+  if (!layers)
+    return true;
+  std::string number;
+  if (layersPatterns.empty()) {
+    if (!matches(".*?\\.[^.]*\\.(\\d+)\\..*", module, &number))
+      return false;
+  } else if (std::ranges::none_of(layersPatterns, [&](const std::string &pattern) {
+               return matches("(?:|.*?\\.)(?:" + pattern + ")\\.(\\d+)\\..*", module, &number);
+             })) {
+    return false;
+  }
+  int64_t layer = -1;
+  std::from_chars(number.data(), number.data() + number.size(), layer);
+  return std::ranges::find(*layers, layer) != layers->end();
 }
 
 namespace {

@@ -84,8 +84,10 @@ struct AdapterConfig {
   int64_t rankOf(std::string_view module) const;
   /// Whether a module of this name is trained whole.
   bool saves(std::string_view module) const;
-  /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear.
+  /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear, and asks `isInLayers`.
   bool targetsModule(std::string_view module) const;
+  /// Whether the number of a module's block is one of those asked for; where none are asked for all modules are.
+  bool isInLayers(std::string_view module) const;
   bool excludesModule(std::string_view module) const;
   bool targetsParameter(std::string_view parameter) const;
   /// Under which module PEFT's files have the factors of a stack that is targeted: of two of one module the last one

@@ -301,6 +301,16 @@ def linear(case):
     """all-linear leaves out tables of positions, norms and the head."""
     done = run("ztc", "compile", ROOT / "tests/folders/gpt2", "-o", case.work / "gpt2.bin", "--target=host", "--batch=1", "--seq=20", "--lora=r=2,alpha=2,targets=all-linear")
     check("linear: gpt2 has four linear modules a block", "adapters of 8 modules" in done.stderr, done.stderr)
+    # Of one layer alone, which an export says in whole names: in another program too these are the same modules.
+    adapter, plan, tuned = case.work / "one-layer", case.work / "one-layer.bin", case.work / "one-layer-tuned"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "target_modules": "all-linear", "layers_to_transform": [1]}))
+    done = case.compile(plan, adapter=adapter)
+    check("linear: one layer has seven linear modules", "adapters of 7 modules" in done.stderr, done.stderr)
+    case.run(plan, f"--export={tuned}", steps=1)
+    names = read_safetensors(tuned / "adapter_model.safetensors")
+    targets = json.loads((tuned / "adapter_config.json").read_text())["target_modules"]
+    check("linear: all of that layer", len(names) == 14 and all(".layers.1." in n for n in names) and len(targets) == 7 and all(f"base_model.model.{t}.lora_A.weight" in names for t in targets), (targets, sorted(names)))
 
 
 def shards(folder, out, is_second, without=None):
@@ -420,7 +430,7 @@ def refused(case):
             ("more", {"target_modules": ["q_proj", "v_proj", "down_proj", "o_proj"]}, ["lacks", "o_proj.lora_A.weight"]),
             ("nothing", {"target_modules": ["query"]}, ["names no module", "q_proj"]), ("norm", {"target_modules": ["norm"]}, ["model.norm", "neither a linear module nor an embedding"]),
             ("pissa", {"init_lora_weights": "pissa"}, ["init_lora_weights", "pissa"]), ("kind", {"peft_type": "IA3"}, ["peft_type", "IA3"]),
-            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
+            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("layers", {"target_modules": ".*q_proj", "layers_to_transform": [0]}, ["layers_to_transform", "'.*q_proj'", "regular expression"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
         done = case.compile(case.work / "bad.bin", adapter=changed(name, **more), expect=1)
         check(f"refused: {name}", done.returncode == 1 and all(w in done.stderr for w in words), done.stderr)
     done = run("ztc", "compile", case.folder, "-o", case.work / "bad.bin", "--lora=r=4,rank=4", expect=1)

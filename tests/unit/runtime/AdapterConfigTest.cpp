@@ -79,6 +79,23 @@ TEST(AdapterConfig, LayersAreCountedByTheFirstNumber) {
   EXPECT_TRUE(good({{"layers_to_transform", {0}}, {"layers_pattern", {"h", "layers"}}}).targetsModule(kQuery));
   EXPECT_TRUE(good({{"target_modules", {kQuery}}, {"layers_to_transform", {5}}}).targetsModule(kQuery))
       << "a whole name is meant";
+  AdapterConfig all = good({{"target_modules", "all-linear"}, {"layers_to_transform", {12}}});
+  EXPECT_FALSE(all.isInLayers(kQuery)) << "all-linear stands for a list";
+  EXPECT_TRUE(all.isInLayers(kUp));
+  EXPECT_TRUE(good({{"target_modules", "all-linear"}}).isInLayers(kQuery));
+}
+
+TEST(AdapterConfig, LayersDoNotChooseAmongTheModulesOfAnExpression) {
+  for (const auto &[more, key] : {std::pair(Json{{"layers_to_transform", {0}}}, "layers_to_transform: cannot choose"),
+                                  std::pair(Json{{"layers_pattern", "layers"}}, "layers_pattern: cannot choose")}) {
+    Json json{{"target_modules", ".*q_proj"}};
+    json.update(more);
+    const StatusOr<AdapterConfig> config = parse(json);
+    ASSERT_FALSE(config.isOk());
+    EXPECT_NE(config.status().message().find(std::string("DIR/adapter_config.json: ") + key), std::string::npos)
+        << config.status().message();
+    EXPECT_NE(config.status().message().find("'.*q_proj'"), std::string::npos) << config.status().message();
+  }
 }
 
 TEST(AdapterConfig, RanksAndScalesByPattern) {
@@ -136,6 +153,7 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
       {{{"bias", "some"}}, "bias"},
       {{{"use_rslora", "yes"}}, "use_rslora"},
       {{{"layers_to_transform", {"one"}}}, "layers_to_transform"},
+      {{{"layers_pattern", "layers"}}, "layers_pattern"},
       {{{"init_lora_weights", "pissa_niter_4"}}, "principal part"},
       {{{"init_lora_weights", "olora"}}, "olora"},
       {{{"init_lora_weights", "loftq"}}, "quantised"},
