@@ -7,6 +7,7 @@
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Format/AdapterConfig.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -25,8 +26,9 @@ namespace {
 /// A module of the model: all that is known of it is the parameters whose names begin with its own.
 struct Module {
   enum Kind { Linear, Embedding, Other };
-  std::string name;   ///< as PEFT sees it
-  std::string stored; ///< as the checkpoint calls it
+  std::string name;    ///< as PEFT sees it
+  std::string renamed; ///< as transformers 5 calls it, where PEFT's files have factors under an older name
+  std::string stored;  ///< as the checkpoint calls it
   BlockArgument weight, bias;
   Kind kind = Other;
   bool isHead = false;
@@ -163,6 +165,7 @@ private:
       if (isNew) {
         modules.push_back({});
         modules.back().name = moduleName(stored, isHead);
+        modules.back().renamed = moduleOfTransformers5(modules.back().name, modelType);
         modules.back().stored = stored.str();
       }
       return modules[place->second];
@@ -290,7 +293,7 @@ private:
 
   LogicalResult choose() {
     for (const Module &module : modules) {
-      if (config.excludesModule(module.name))
+      if (config.excludesModule(module.name) || config.excludesModule(module.renamed))
         continue;
       const std::optional<ExpertPart> part = expertPartOf(module.name);
       const bool isOfStack = part && config.targetsParameter(part->stack);
@@ -425,12 +428,20 @@ private:
     trained += uint64_t(rank) * ((part.isSecond ? 0 : inputs) + uint64_t(outputs));
   }
 
+  /// Under which name a module is trained whole: there PEFT knows transformers' own alone. A folder that an older one
+  /// wrote keeps its names.
+  std::string savedName(const Module &module) const {
+    const bool isOlder = tensors && tensors->find(std::string(kAdapterPrefix) + module.name + ".weight");
+    return config.saves(module.renamed) && !isOlder ? module.renamed : module.name;
+  }
+
   /// Modules that are trained whole, and biases.
   LogicalResult chooseCopies() {
     for (const Module &module : modules) {
-      const std::string name = std::string(kAdapterPrefix) + module.name;
-      if (config.saves(module.name)) {
-        copied.push_back(module.name);
+      std::string name = std::string(kAdapterPrefix) + module.name;
+      if (config.saves(module.name) || config.saves(module.renamed)) {
+        copied.push_back(savedName(module));
+        name = std::string(kAdapterPrefix) + copied.back();
         sayTied(module);
         if (module.weight)
           addEntry(module, "copy", module.weight, name + ".weight", {{"source", name + ".weight"}});

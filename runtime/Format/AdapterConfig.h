@@ -26,28 +26,6 @@ struct TokenRows {
 /// As many rows as that at most: the plan compares each token with each of them.
 inline constexpr size_t kMostTokenRows = 1024;
 
-/// A module of one expert, in a checkpoint that has experts one by one, as a part of transformers' parameter of them
-/// all.
-struct ExpertPart {
-  std::string stack; ///< "model.layers.0.mlp.experts.gate_up_proj": (experts, outputs, inputs)
-  int64_t expert;
-  bool isHalf;   ///< its outputs are half of the stack's: gate or up
-  bool isSecond; ///< and those are the second half
-};
-/// Nothing where the name is that of no such module.
-std::optional<ExpertPart> expertPartOf(std::string_view module);
-
-/// The names that transformers' modules have for a tensor of the checkpoint that is a stack of experts, (experts, .,
-/// .): "model.layers.0.block_sparse_moe.input_linear.weight" is ...experts.gate_up_proj of transformers 5, and itself
-/// before. Empty where the name is that of no stack.
-std::vector<std::string> stacksOfTensor(std::string_view tensor);
-/// Whether stacks of this model type (config.json's) are (experts, inputs, outputs) in the checkpoint while PEFT's A
-/// has a column for each input. Shapes say the same where a matrix is not square.
-bool hasInputsFirst(std::string_view modelType);
-/// Whether PEFT takes outputs for inputs in stacks of this model type: A has a column for each output, and B a row for
-/// each input. Of Llama 4 it does: the stacks are (experts, inputs, outputs), and nothing in the module says so.
-bool swapsStacks(std::string_view modelType);
-
 /// How A and B begin where the folder has no tensors.
 enum class AdapterStart {
   Kaiming,    ///< A uniform in +-1/sqrt(inputs), B zero
@@ -113,13 +91,6 @@ std::string writtenAdapterConfig(const AdapterConfig &config, const std::vector<
 /// The part of the configurations that decides what a tensor means; "" where `given` agrees with `compiled`, else a
 /// sentence with the first key that differs and both values.
 std::string differenceOfAdapters(const std::string &compiled, const std::string &given);
-
-/// The names that a checkpoint may have for what PEFT calls `name`, the likeliest first: checkpoints of some families
-/// leave out the first part, and multi-modal ones put the language model's parts in another order than transformers 5.
-std::vector<std::string> checkpointNames(const std::string &name);
-/// The names that transformers' modules may have for a tensor or module of a multi-modal checkpoint; the name itself
-/// first.
-std::vector<std::string> languageModelNames(const std::string &stored);
 
 /// What follows a table's name in the name of its trained rows.
 inline constexpr std::string_view kTokenRowsSuffix = ".token_adapter.trainable_tokens_delta";

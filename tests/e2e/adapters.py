@@ -165,6 +165,9 @@ def merged(name, work):
     run("ztc", "compile", folder, "-o", whole, "--target=host", f"--batch={case.shape[0]}", f"--seq={case.shape[1]}", "--precision=fp32")
     _, steps = case.run(whole, steps=1)
     check(f"merged {name}: the loss of the trained adapter", steps and abs(steps[0]["loss"] - case.golden["final_loss"]) <= 2e-4, (steps[0]["loss"], case.golden["final_loss"]))
+    if name == "router-saved":
+        same = set(read_safetensors(folder / "model.safetensors")) == set(case.model["gradients"])
+        check(f"merged {name}: the names of the model's checkpoint", same)
     if name == "nf4":
         done, _ = case.run(plan, f"--export={work / 'base'}", "--merge=base")
         check("merged nf4: into the original weights, which says so", "the original weights: the loss may be another one" in done.stdout + done.stderr, done.stdout + done.stderr)
@@ -295,6 +298,17 @@ def masked(case):
     check("dropout: another seed drops others, once B is not zero", other[0] == plain[0][0] and other[1:] != [a for a, _ in plain[1:]], (other, plain))
     run("ztc", "compile", case.folder, "-o", case.work / "v.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", "--precision=fp32", "--zero=3", "--recompute=layer",
         "--lora=r=4,alpha=8,targets=all-linear,dropout=0.25", "--verify")
+
+
+def older(case):
+    """A router under the name that it had before transformers 5, in a folder of that time."""
+    folder, plan = shutil.copytree(case.adapter, case.work / "older"), case.work / "older.bin"
+    tensors = {name.replace(".mlp.gate.", ".block_sparse_moe.gate."): x for name, x in read_safetensors(folder / "adapter_model.safetensors").items()}
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    case.compile(plan, adapter=folder)
+    _, steps = case.run(plan, f"--export={case.work / 'older-tuned'}", steps=1)
+    check("older: the first loss", steps and abs(steps[0]["loss"] - case.golden["losses"][0]) <= 1e-5, steps)
+    check("older: the export keeps the folder's names", set(read_safetensors(case.work / "older-tuned/adapter_model.safetensors")) == set(tensors), sorted(tensors))
 
 
 def linear(case):
@@ -449,7 +463,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+             "experts-inner", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -458,7 +472,9 @@ for test in (unmergeable, not_into_graph):
 for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
     with scratch() as work:
         test(Case("list", work))
-for name in ("list", "dora", "tokens"):
+with scratch() as work:
+    older(Case("router-saved", work))
+for name in ("list", "dora", "tokens", "router-saved"):
     with scratch() as work:
         into_graph(Case(name, work))
 for name in ("dora", "tokens", "experts", "stacks"):

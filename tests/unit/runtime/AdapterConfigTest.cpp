@@ -2,6 +2,7 @@
 #include "runtime/Format/AdapterConfig.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Core/NamePattern.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/WeightChange.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -225,6 +226,23 @@ TEST(AdapterConfig, StacksHaveTransformersNames) {
   for (const char *other : {"model.layers.0.mlp.down_proj", "model.experts.down_proj_bias", "experts.down_proj.weight"})
     EXPECT_TRUE(stacksOfTensor(other).empty()) << other;
   EXPECT_TRUE(hasInputsFirst("gpt_oss") && !hasInputsFirst("granitemoe") && swapsStacks("llama4_text"));
+}
+
+TEST(AdapterConfig, RoutersHaveTransformersNames) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(routerNames("model.layers.0.block_sparse_moe.gate.weight"),
+            (Names{"model.layers.0.mlp.gate.weight", "model.layers.0.mlp.router.weight"}));
+  for (const char *other : {"model.layers.0.mlp.gate", "model.layers.0.block_sparse_moe.gates",
+                            "model.layers.0.block_sparse_moe.experts.0.w1"}) {
+    EXPECT_TRUE(routerNames(other).empty()) << other;
+    EXPECT_EQ(moduleOfTransformers5(other, "mixtral"), other);
+  }
+  EXPECT_EQ(moduleOfTransformers5("layers.0.block_sparse_moe.gate", "mixtral"), "layers.0.mlp.gate");
+  EXPECT_EQ(moduleOfTransformers5("layers.0.block_sparse_moe.gate", "phimoe"), "layers.0.mlp.router");
+  const Names stored = checkpointNames("model.layers.0.mlp.gate.weight");
+  EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
+  EXPECT_EQ(stored.back(), "model.layers.0.block_sparse_moe.gate.weight");
+  EXPECT_EQ(checkpointNames("model.layers.0.mlp.gate_proj.weight").size(), 2u);
 }
 
 TEST(AdapterConfig, StacksChangeExpertByExpert) {
