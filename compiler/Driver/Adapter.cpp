@@ -65,7 +65,7 @@ public:
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       frozen += elementsOf(forward.getArgument(index));
     return llvm::formatv("trained: adapters of {0} modules{1}, {2} elements beside {3} of the model, which is frozen",
-                         chosen.size() + expertModules.size(),
+                         chosen.size() + ofParameters.size(),
                          copied.empty() ? "" : " and " + std::to_string(copied.size()) + " modules as a whole", trained,
                          frozen);
   }
@@ -74,7 +74,8 @@ public:
     if (!forward || failed(readConfig()) || failed(openTensors()))
       return failure();
     findModules();
-    if (failed(choose()) || failed(chooseExperts()) || failed(chooseCopies()) || failed(chooseTokenRows()))
+    if (failed(choose()) || failed(chooseWeights()) || failed(chooseExperts()) || failed(chooseCopies()) ||
+        failed(chooseTokenRows()))
       return failure();
     if (failed(checkUse()))
       return failure();
@@ -296,8 +297,8 @@ private:
       if (config.excludesModule(module.name) || config.excludesModule(module.renamed))
         continue;
       const std::optional<ExpertPart> part = expertPartOf(module.name);
-      const bool isOfStack = part && config.targetsParameter(part->stack);
-      const bool isAsked = config.isAllLinear ? module.kind == Module::Linear && !module.isHead && !isOfStack &&
+      const bool isParameter = part ? config.targetsParameter(part->stack) : config.targetsWeightOf(module.renamed);
+      const bool isAsked = config.isAllLinear ? module.kind == Module::Linear && !module.isHead && !isParameter &&
                                                     config.isInLayers(module.name)
                                               : config.targetsModule(module.name);
       if (!isAsked)
@@ -317,18 +318,50 @@ private:
       } else {
         if (auto products = adapters::productsOf(module.weight))
           isInputFirst |= !products->front().isOutputFirst;
-        SmallVector<std::pair<StringRef, std::string>> sources{{"a", name + ".lora_A.weight"},
-                                                               {"b", name + ".lora_B.weight"}};
-        if (config.hasBias)
-          sources.push_back({"bias", name + ".lora_B.bias"});
-        addEntry(module, "linear", module.weight, name, sources);
+        addLinear(module);
       }
     }
     return success();
   }
 
+  void addLinear(const Module &module) {
+    const std::string name = std::string(kAdapterPrefix) + module.name;
+    SmallVector<std::pair<StringRef, std::string>> sources{{"a", name + ".lora_A.weight"},
+                                                           {"b", name + ".lora_B.weight"}};
+    if (config.hasBias)
+      sources.push_back({"bias", name + ".lora_B.bias"});
+    addEntry(module, "linear", module.weight, name, sources);
+  }
+
+  /// Weights that are targeted as parameters: transformers 5's routers are no linear modules.
+  LogicalResult chooseWeights() {
+    isFound.assign(config.parameters.size(), false);
+    for (const Module &module : modules) {
+      const auto products = module.weight ? adapters::productsOf(module.weight) : std::nullopt;
+      const bool isOutputLast = products && !products->front().isOutputFirst;
+      if (expertPartOf(module.name) || !config.targetsWeightOf(module.renamed) || module.kind != Module::Linear ||
+          module.isTied || isOutputLast)
+        continue;
+      noteFound(module.renamed + ".weight");
+      if (llvm::is_contained(chosen, module.name) || config.saves(module.renamed))
+        return fail("the adapter's target_parameters: '" + module.renamed +
+                    ".weight' is of a module in target_modules or modules_to_save too: name it in one of them");
+      ofParameters.push_back(module.renamed);
+      Module own = module;
+      own.name = module.renamed;
+      addLinear(own);
+    }
+    return success();
+  }
+
+  /// Notes which names of target_parameters a parameter has.
+  void noteFound(StringRef parameter) {
+    for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
+      wasFound |= parameter.ends_with(key);
+  }
+
   /// Stacks of experts that are one tensor in the checkpoint, (experts, ., .).
-  LogicalResult chooseStacks(MutableArrayRef<bool> isFound) {
+  LogicalResult chooseStacks() {
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       BlockArgument argument = forward.getArgument(index);
       if (cast<RankedTensorType>(argument.getType()).getRank() != 3)
@@ -337,9 +370,8 @@ private:
       for (const std::string &stack : stacksOfTensor(moduleName(stored, false))) {
         if (!config.targetsParameter(stack))
           continue;
-        for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
-          wasFound |= StringRef(stack).ends_with(key);
-        expertModules.push_back(stack);
+        noteFound(stack);
+        ofParameters.push_back(stack);
         addStack(stack, stored, cast<RankedTensorType>(argument.getType()));
         break;
       }
@@ -377,26 +409,25 @@ private:
     for (const Module &module : modules)
       if (auto part = expertPartOf(module.name); part && module.kind == Module::Linear)
         counts[part->stack] = std::max(counts[part->stack], part->expert + 1);
-    SmallVector<bool> isFound(config.parameters.size(), false);
     for (const Module &module : modules) {
       const std::optional<ExpertPart> part = expertPartOf(module.name);
       if (!part || !counts.count(part->stack) || !config.targetsParameter(part->stack))
         continue;
-      for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
-        wasFound |= StringRef(part->stack).ends_with(key);
+      noteFound(part->stack);
       if (module.kind != Module::Linear || llvm::is_contained(chosen, module.name))
         return fail("the adapter's target_parameters: '" + module.name +
                     "' is not a linear module, or in target_modules too");
-      expertModules.push_back(module.name);
+      ofParameters.push_back(module.name);
       addExpert(module, *part, counts[part->stack]);
     }
-    if (failed(chooseStacks(isFound)))
+    if (failed(chooseStacks()))
       return failure();
     for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
       if (!wasFound)
         return fail("the adapter's target_parameters name '" + key +
-                    "': the model has no experts of that name (gate_up_proj and down_proj of experts, one by one in "
-                    "the checkpoint or one tensor of all)");
+                    "': the model has none of that name that can have an adapter (gate_up_proj and down_proj of "
+                    "experts, one by one in the checkpoint or one tensor of all, and weights of linear modules, as "
+                    "the router's gate.weight)");
     return success();
   }
 
@@ -560,8 +591,10 @@ private:
   std::optional<SafetensorsFile> tensors;
   std::vector<Module> modules;
   SmallVector<Attribute> entries;
-  std::vector<std::string> chosen, expertModules, copied, missing;
-  uint64_t trained = 0; ///< elements
+  std::vector<std::string> chosen, copied, missing;
+  std::vector<std::string> ofParameters; ///< what has adapters by target_parameters
+  SmallVector<bool> isFound;             ///< for each name of target_parameters
+  uint64_t trained = 0;                  ///< elements
   llvm::StringSet<> used;
 };
 

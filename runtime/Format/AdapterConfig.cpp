@@ -328,15 +328,21 @@ Number valueOf(const std::vector<std::pair<std::string, Number>> &patterns, std:
   return otherwise;
 }
 
+/// What patterns of ranks and alphas are held against.
+std::string patternName(const AdapterConfig &config, std::string_view module) {
+  return std::string(module) + (config.targetsWeightOf(module) ? ".weight" : "");
+}
+
 } // namespace
 
 double AdapterConfig::scaleOf(std::string_view module) const {
   const double over = static_cast<double>(rankOf(module));
-  return valueOf(alphaPattern, module, alpha) / (dividesByRoot ? std::sqrt(over) : over);
+  const std::string name = patternName(*this, module);
+  return valueOf(alphaPattern, name, alpha) / (dividesByRoot ? std::sqrt(over) : over);
 }
 
 int64_t AdapterConfig::rankOf(std::string_view module) const {
-  return valueOf(rankPattern, module, rank);
+  return valueOf(rankPattern, patternName(*this, module), rank);
 }
 
 bool AdapterConfig::saves(std::string_view module) const {
@@ -377,6 +383,10 @@ bool AdapterConfig::isInLayers(std::string_view module) const {
 
 bool AdapterConfig::targetsParameter(std::string_view parameter) const {
   return isOneOf(parameters, parameter);
+}
+
+bool AdapterConfig::targetsWeightOf(std::string_view module) const {
+  return targetsParameter(std::string(module) + ".weight");
 }
 
 std::string AdapterConfig::stackName(std::string_view stack) const {

@@ -50,7 +50,8 @@ struct AdapterConfig {
   bool hasMagnitude = false;  ///< DoRA: each output of a weight and its adapter has a norm of its own
   AdapterBias bias = AdapterBias::None;
   std::vector<std::string> modulesToSave;
-  std::vector<std::string> parameters;        ///< target_parameters: whole names of stacks of experts, or ends of them
+  std::vector<std::string> parameters;        ///< target_parameters: whole names of stacks of experts and weights, or
+                                              ///< ends of them
   std::vector<TokenRows> tokenRows;           ///< trainable_token_indices
   std::optional<std::vector<int64_t>> layers; ///< blocks that get adapters; none: all
   std::vector<std::string> layersPatterns;    ///< regular expressions of what stands before a block's number
@@ -68,6 +69,9 @@ struct AdapterConfig {
   bool isInLayers(std::string_view module) const;
   bool excludesModule(std::string_view module) const;
   bool targetsParameter(std::string_view parameter) const;
+  /// Whether a module's weight is targeted as a parameter, as the router's is. PEFT's files have the factors under the
+  /// module's name; rank and alpha are asked for by the parameter's.
+  bool targetsWeightOf(std::string_view module) const;
   /// Under which module PEFT's files have the factors of a stack that is targeted: of two of one module the last one
   /// (down_proj) is the outer, the other has `.base_layer` after the module's name.
   std::string stackName(std::string_view stack) const;

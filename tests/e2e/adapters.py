@@ -444,7 +444,9 @@ def refused(case):
             ("more", {"target_modules": ["q_proj", "v_proj", "down_proj", "o_proj"]}, ["lacks", "o_proj.lora_A.weight"]),
             ("nothing", {"target_modules": ["query"]}, ["names no module", "q_proj"]), ("norm", {"target_modules": ["norm"]}, ["model.norm", "neither a linear module nor an embedding"]),
             ("pissa", {"init_lora_weights": "pissa"}, ["init_lora_weights", "pissa"]), ("kind", {"peft_type": "IA3"}, ["peft_type", "IA3"]),
-            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("layers", {"target_modules": ".*q_proj", "layers_to_transform": [0]}, ["layers_to_transform", "'.*q_proj'", "regular expression"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
+            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("parameter", {"target_parameters": ["gate.weight"]}, ["'gate.weight'", "none of that name"]),
+            ("twice", {"target_parameters": ["q_proj.weight"]}, ["'model.layers.0.self_attn.q_proj.weight'", "name it in one of them"]),
+            ("layers", {"target_modules": ".*q_proj", "layers_to_transform": [0]}, ["layers_to_transform", "'.*q_proj'", "regular expression"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
         done = case.compile(case.work / "bad.bin", adapter=changed(name, **more), expect=1)
         check(f"refused: {name}", done.returncode == 1 and all(w in done.stderr for w in words), done.stderr)
     done = run("ztc", "compile", case.folder, "-o", case.work / "bad.bin", "--lora=r=4,rank=4", expect=1)
@@ -463,7 +465,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+             "experts-inner", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -474,10 +476,10 @@ for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
         test(Case("list", work))
 with scratch() as work:
     older(Case("router-saved", work))
-for name in ("list", "dora", "tokens", "router-saved"):
+for name in ("list", "dora", "tokens", "router", "router-saved"):
     with scratch() as work:
         into_graph(Case(name, work))
-for name in ("dora", "tokens", "experts", "stacks"):
+for name in ("dora", "tokens", "experts", "router-all", "stacks"):
     with scratch() as work:
         stages(Case(name, work))
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts", "parallel"):

@@ -63,6 +63,8 @@ CASES = {
     "experts-inner": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj"], use_rslora=True,
                                       rank_pattern={"experts.gate_up_proj": 4})),
     "router-saved": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], modules_to_save=["gate"])),
+    "router": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["gate.weight"], rank_pattern={"gate.weight": 3})),
+    "router-all": ("qwen3-moe", dict(r=2, lora_alpha=3, target_modules=ALL)),
     "stacks": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-all": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-swapped": ("llama4", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj", "feed_forward.experts.down_proj"], use_rslora=True)),

@@ -217,6 +217,17 @@ TEST(AdapterConfig, ExpertsArePartsOfStacks) {
   EXPECT_EQ(both.stackName(down->stack), "model.layers.0.mlp.experts");
 }
 
+TEST(AdapterConfig, WeightsAreParametersOfTheirModules) {
+  AdapterConfig config = good({{"target_parameters", {"gate.weight"}},
+                               {"rank_pattern", {{"gate.weight", 2}, {"mlp.gate", 3}}},
+                               {"alpha_pattern", {{"gate", 1}}}});
+  EXPECT_TRUE(config.targetsWeightOf("model.layers.0.mlp.gate"));
+  EXPECT_FALSE(config.targetsWeightOf("model.layers.0.mlp.shared_expert_gate"));
+  EXPECT_FALSE(config.targetsModule("model.layers.0.mlp.gate"));
+  EXPECT_EQ(config.rankOf("model.layers.0.mlp.gate"), 2) << "patterns are held against the parameter's name";
+  EXPECT_DOUBLE_EQ(config.scaleOf("model.layers.0.mlp.gate"), 8.0 / 2);
+}
+
 TEST(AdapterConfig, StacksHaveTransformersNames) {
   EXPECT_EQ(stacksOfTensor("model.layers.0.mlp.experts.down_proj"),
             (std::vector<std::string>{"model.layers.0.mlp.experts.down_proj"}));
