@@ -466,6 +466,39 @@ private:
     return config.saves(module.renamed) && !isOlder ? module.renamed : module.name;
   }
 
+  /// Parameters that are no module's weight or bias, of modules that are trained whole; fails where one of these has
+  /// experts, whose parameters PEFT has as stacks that checkpoints may have in parts.
+  LogicalResult chooseContents() {
+    auto isInSaved = [&](StringRef name) { return config.saves(name.rsplit('.').first); };
+    auto failOf = [&](const Twine &name) {
+      return fail(
+          "the adapter's modules_to_save: '" + name +
+          "' is of the experts in a module that they name, and ztc trains none of these whole: name the modules "
+          "beside the experts one by one, and the experts in target_parameters");
+    };
+    for (const Module &module : modules) {
+      const std::optional<ExpertPart> part = expertPartOf(module.name);
+      if ((part && (isInSaved(module.name) || isInSaved(part->stack))) ||
+          (!stacksOfTensor(module.name + ".weight").empty() && config.saves(module.name)))
+        return failOf(module.name);
+    }
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
+      const StringRef stored = graph::argString(forward, index, graph::kName);
+      const std::string name = moduleName(stored, false);
+      if (stored.ends_with(".weight") || stored.ends_with(".bias") || !isInSaved(name))
+        continue;
+      if (!stacksOfTensor(name).empty())
+        return failOf(name);
+      Module module;
+      module.name = StringRef(name).rsplit('.').first.str();
+      module.stored = stored.rsplit('.').first.str();
+      copied.push_back(module.name);
+      const std::string saved = std::string(kAdapterPrefix) + name;
+      addEntry(module, "copy", forward.getArgument(index), saved, {{"source", saved}});
+    }
+    return success();
+  }
+
   /// Modules that are trained whole, and biases.
   LogicalResult chooseCopies() {
     for (const Module &module : modules) {
@@ -486,7 +519,7 @@ private:
       const std::string bias = name + (isTarget ? ".base_layer.bias" : ".bias");
       addEntry(module, "train", module.bias, bias, {{"source", bias}});
     }
-    return success();
+    return chooseContents();
   }
 
   /// Rows of tables that are trained in place of the model's.
@@ -529,7 +562,7 @@ private:
                   (names.size() == 12 ? ", ..." : ""));
     }
     for (const std::string &name : config.modulesToSave)
-      if (llvm::none_of(copied, [&](const std::string &module) { return StringRef(module).ends_with(name); }))
+      if (llvm::none_of(copied, [&](const std::string &module) { return isNamedOrIn(module, name); }))
         return fail(place + ": modules_to_save names '" + name + "', which the model does not have");
     if (config.start == AdapterStart::Given && !tensors)
       return fail(place + ": init_lora_weights is false, so tensors must be given: there is no "

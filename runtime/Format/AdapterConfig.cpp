@@ -345,9 +345,19 @@ int64_t AdapterConfig::rankOf(std::string_view module) const {
   return valueOf(rankPattern, patternName(*this, module), rank);
 }
 
-bool AdapterConfig::saves(std::string_view module) const {
+bool isNamedOrIn(std::string_view module, std::string_view name) {
   // Any end of a name, not after a dot alone: `norm` stands for input_layernorm too.
-  return std::ranges::any_of(modulesToSave, [&](const std::string &name) { return module.ends_with(name); });
+  while (!module.ends_with(name)) {
+    const size_t dot = module.rfind('.');
+    if (dot == std::string_view::npos)
+      return false;
+    module = module.substr(0, dot);
+  }
+  return true;
+}
+
+bool AdapterConfig::saves(std::string_view module) const {
+  return std::ranges::any_of(modulesToSave, [&](const std::string &name) { return isNamedOrIn(module, name); });
 }
 
 bool AdapterConfig::excludesModule(std::string_view module) const {

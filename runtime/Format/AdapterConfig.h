@@ -37,6 +37,9 @@ enum class AdapterStart {
 /// Which biases of the model are trained beside.
 enum class AdapterBias { None, All, OfTargets };
 
+/// Whether the name of a module, or of one that it is in, ends with `name`: how PEFT takes modules_to_save.
+bool isNamedOrIn(std::string_view module, std::string_view name);
+
 struct AdapterConfig {
   int64_t rank = 8;
   double alpha = 8;
@@ -61,7 +64,7 @@ struct AdapterConfig {
   /// Whether the adapter's B is multiplied by the first or the second: alpha over the rank, or its root.
   double scaleOf(std::string_view module) const;
   int64_t rankOf(std::string_view module) const;
-  /// Whether a module of this name is trained whole.
+  /// Whether a module of this name is trained whole, or is in one that is.
   bool saves(std::string_view module) const;
   /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear, and asks `isInLayers`.
   bool targetsModule(std::string_view module) const;

@@ -300,6 +300,16 @@ def masked(case):
         "--lora=r=4,alpha=8,targets=all-linear,dropout=0.25", "--verify")
 
 
+def experts_inside(case):
+    """Of a module that is trained whole and has experts in it, which PEFT has as stacks."""
+    adapter = case.work / "inside"
+    adapter.mkdir()
+    for name in ("mlp", "block_sparse_moe"):
+        (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "target_modules": ["q_proj"], "modules_to_save": [name]}))
+        done = case.compile(case.work / "bad.bin", adapter=adapter, expect=1)
+        check(f"experts inside {name}: refused", "modules_to_save: 'model.layers.0.block_sparse_moe.experts.0.w" in done.stderr and "target_parameters" in done.stderr, done.stderr)
+
+
 def older(case):
     """A router under the name that it had before transformers 5, in a folder of that time."""
     folder, plan = shutil.copytree(case.adapter, case.work / "older"), case.work / "older.bin"
@@ -464,7 +474,7 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
              "experts-inner", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
@@ -474,8 +484,9 @@ for test in (unmergeable, not_into_graph):
 for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
     with scratch() as work:
         test(Case("list", work))
-with scratch() as work:
-    older(Case("router-saved", work))
+for test in (older, experts_inside):
+    with scratch() as work:
+        test(Case("router-saved", work))
 for name in ("list", "dora", "tokens", "router", "router-saved"):
     with scratch() as work:
         into_graph(Case(name, work))

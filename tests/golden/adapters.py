@@ -48,6 +48,7 @@ CASES = {
     "embedding": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "q_proj", "lm_head"])),
     "tied": ("qwen2-unused-window", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "up_proj"])),
     "saved": ("qwen3", dict(r=2, lora_alpha=4, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head", "norm"])),
+    "saved-inside": ("llama-heads", dict(r=2, lora_alpha=4, target_modules=["q_proj", "down_proj"], modules_to_save=["mlp"])),
     "nf4": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=ALL), "nf4"),
     "nf4-fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "down_proj"]), "nf4"),
     "nf4-conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True), "nf4"),

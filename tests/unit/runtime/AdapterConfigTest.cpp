@@ -63,7 +63,8 @@ TEST(AdapterConfig, ExclusionsComeFirst) {
   AdapterConfig saved = good({{"modules_to_save", {"self_attn", "norm"}}});
   EXPECT_TRUE(saved.excludesModule(kQuery)) << "inside a module that is trained whole";
   EXPECT_TRUE(saved.saves("model.layers.0.input_layernorm")) << "any end of a name, as PEFT has it";
-  EXPECT_FALSE(saved.saves("model.norm.more"));
+  EXPECT_TRUE(saved.saves(kQuery)) << "all that is in a module";
+  EXPECT_FALSE(saved.saves("model.layers.0.normal.more"));
 }
 
 TEST(AdapterConfig, LayersAreCountedByTheFirstNumber) {
