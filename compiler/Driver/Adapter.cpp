@@ -1,17 +1,18 @@
 #include "compiler/Driver/Adapter.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Driver/ModelModules.h"
 #include "passes/Adapters/Names.h"
 #include "passes/Adapters/WeightUses.h"
 #include "passes/Autodiff/Functions.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Format/AdapterConfig.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -22,40 +23,11 @@ using namespace mlir;
 namespace ztc::driver {
 namespace {
 
-/// A module of the model: all that is known of it is the parameters whose names begin with its own.
-struct Module {
-  enum Kind { Linear, Embedding, Other };
-  std::string name;   ///< as PEFT sees it
-  std::string stored; ///< as the checkpoint calls it
-  BlockArgument weight, bias;
-  Kind kind = Other;
-  bool isHead = false;
-  bool isOfTokens = false; ///< a table of which the tokens' rows are looked up
-  bool isTied = false;     ///< head and table are one tensor
-  std::string otherName;   ///< of a table that is the head too: the head's name
-};
-
-/// What a family's checkpoints may leave out before the names of all but the head, by model_type.
-StringRef basePrefix(StringRef modelType) {
-  return llvm::StringSwitch<StringRef>(modelType)
-      .Cases({"gpt2", "gpt_neo", "gptj", "codegen", "bloom", "falcon", "mpt", "gpt_bigcode"}, "transformer")
-      .Case("gpt_neox", "gpt_neox")
-      .Case("biogpt", "biogpt")
-      .Default("model");
-}
-
 class AdapterResolver {
 public:
   AdapterResolver(ModuleOp module, const CompileOptions &options, StringRef hfConfig, StringRef folder)
       : root(module), forward(findFunction(module, graph::Entry::Forward)), options(options), folder(folder),
-        builder(module.getContext()) {
-    nlohmann::json config = parseJson(hfConfig.str());
-    if (config.is_object() && config.contains("model_type") && config["model_type"].is_string()) {
-      modelType = config["model_type"].get<std::string>();
-      prefix = basePrefix(modelType).str() + ".";
-    }
-    isMultiModal = config.is_object() && config.contains("vision_config");
-  }
+        builder(module.getContext()), model(forward, hfConfig) {}
 
   /// What is trained and what is frozen, in a sentence.
   std::string summary() {
@@ -63,7 +35,7 @@ public:
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       frozen += elementsOf(forward.getArgument(index));
     return llvm::formatv("trained: adapters of {0} modules{1}, {2} elements beside {3} of the model, which is frozen",
-                         chosen.size() + expertModules.size(),
+                         chosen.size() + ofParameters.size(),
                          copied.empty() ? "" : " and " + std::to_string(copied.size()) + " modules as a whole", trained,
                          frozen);
   }
@@ -71,8 +43,8 @@ public:
   LogicalResult run() {
     if (!forward || failed(readConfig()) || failed(openTensors()))
       return failure();
-    findModules();
-    if (failed(choose()) || failed(chooseExperts()) || failed(chooseCopies()) || failed(chooseTokenRows()))
+    if (failed(choose()) || failed(chooseWeights()) || failed(chooseExperts()) || failed(chooseCopies()) ||
+        failed(chooseTokenRows()))
       return failure();
     if (failed(checkUse()))
       return failure();
@@ -130,75 +102,6 @@ private:
     return success();
   }
 
-  /// The name that transformers' module has for a tensor of the checkpoint.
-  std::string moduleName(StringRef stored, bool isHead) const {
-    // The head may have a name of its own; all else is the language model's.
-    if (isMultiModal)
-      return StringRef(languageModelNames((stored + ".").str()).back()).drop_back().str();
-    if (prefix.empty() || isHead || anyHasPrefix || stored.starts_with(prefix))
-      return stored.str();
-    return prefix + stored.str();
-  }
-
-  /// Whether `use` is a table's, of a lookup of the model's input as it is.
-  static bool looksUpTokens(OpOperand &use) {
-    auto lookup = dyn_cast<graph::EmbeddingOp>(use.getOwner());
-    if (!lookup || lookup.getTable() != use.get())
-      return false;
-    Value indices = lookup.getIndices();
-    while (isa_and_nonnull<graph::CastOp, graph::ReshapeOp>(indices.getDefiningOp()))
-      indices = indices.getDefiningOp()->getOperand(0);
-    auto argument = dyn_cast<BlockArgument>(indices);
-    auto function = dyn_cast<func::FuncOp>(lookup->getParentOp());
-    return argument && function && graph::roleOf(function, argument.getArgNumber()) == graph::Role::Tokens;
-  }
-
-  void findModules() {
-    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
-      anyHasPrefix |= !prefix.empty() && graph::argString(forward, index, graph::kName).starts_with(prefix);
-    BlockArgument head = adapters::headWeight(forward);
-    llvm::StringMap<unsigned> byName;
-    auto moduleOf = [&](StringRef stored, bool isHead) -> Module & {
-      auto [place, isNew] = byName.try_emplace(stored, modules.size());
-      if (isNew) {
-        modules.push_back({});
-        modules.back().name = moduleName(stored, isHead);
-        modules.back().stored = stored.str();
-      }
-      return modules[place->second];
-    };
-    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
-      BlockArgument argument = forward.getArgument(index);
-      StringRef name = graph::argString(forward, index, graph::kName);
-      if (name.consume_back(".bias")) {
-        moduleOf(name, false).bias = argument;
-        continue;
-      }
-      if (!name.consume_back(".weight"))
-        continue; // not the weight of a module
-      bool isTable = llvm::any_of(argument.getUses(), adapters::isLookup);
-      bool isMatrix = cast<RankedTensorType>(argument.getType()).getRank() == 2 && adapters::isFactor(argument);
-      bool isTied = isTable && argument == head;
-      Module &module = moduleOf(name, argument == head && !isTable);
-      module.weight = argument;
-      module.kind = isTable ? Module::Embedding : isMatrix ? Module::Linear : Module::Other;
-      module.isHead = argument == head && !isTable;
-      module.isTied = isTied;
-      module.isOfTokens = isTable && llvm::any_of(argument.getUses(), looksUpTokens);
-      if (!isTied)
-        continue;
-      StringRef other = "lm_head";
-      if (auto tied = forward.getArgAttrOfType<ArrayAttr>(index, graph::kTied); tied && !tied.empty())
-        if (StringRef first = cast<StringAttr>(tied[0]).getValue(); first.consume_back(".weight"))
-          other = first;
-      module.otherName = (other + ".weight").str();
-      Module &second = moduleOf(other, true);
-      second.weight = argument;
-      second.kind = Module::Linear;
-      second.isHead = second.isTied = true;
-    }
-  }
-
   /// Where a tensor of the folder is, as a source; null, and noted as missing if it is `needed`, where it has none.
   DictionaryAttr sourceOf(const std::string &name, bool needed = true) {
     if (!tensors)
@@ -234,7 +137,7 @@ private:
     return sizeOf(weight, !products || products->front().isOutputFirst ? 0 : 1);
   }
 
-  void addEntry(const Module &module, StringRef kind, BlockArgument parameter, const std::string &name,
+  void addEntry(const ModelModule &module, StringRef kind, BlockArgument parameter, const std::string &name,
                 SmallVector<std::pair<StringRef, std::string>> sources) {
     NamedAttrList entry;
     auto text = [&](StringRef key, StringRef value) { entry.append(key, builder.getStringAttr(value)); };
@@ -278,34 +181,36 @@ private:
 
   /// One of two uses of a tensor gets an adapter: what merges it must know of the other, also where config.json alone
   /// says so.
-  void sayTied(const Module &module) {
+  void sayTied(const ModelModule &module) {
     if (!module.isTied)
       return;
     const unsigned index = module.weight.getArgNumber();
-    auto table = llvm::find_if(
-        modules, [&](const Module &other) { return other.weight == module.weight && !other.otherName.empty(); });
-    if (!forward.getArgAttr(index, graph::kTied) && table != modules.end())
+    auto table = llvm::find_if(model.modules(), [&](const ModelModule &other) {
+      return other.weight == module.weight && !other.otherName.empty();
+    });
+    if (!forward.getArgAttr(index, graph::kTied) && table != model.modules().end())
       forward.setArgAttr(index, graph::kTied, builder.getStrArrayAttr({StringRef(table->otherName)}));
   }
 
   LogicalResult choose() {
-    for (const Module &module : modules) {
-      if (config.excludesModule(module.name))
+    for (const ModelModule &module : model.modules()) {
+      if (config.excludesModule(module.name) || config.excludesModule(module.renamed))
         continue;
       const std::optional<ExpertPart> part = expertPartOf(module.name);
-      const bool isOfStack = part && config.targetsParameter(part->stack);
-      const bool isAsked = config.isAllLinear ? module.kind == Module::Linear && !module.isHead && !isOfStack
+      const bool isParameter = part ? config.targetsParameter(part->stack) : config.targetsWeightOf(module.renamed);
+      const bool isAsked = config.isAllLinear ? module.kind == ModelModule::Linear && !module.isHead && !isParameter &&
+                                                    config.isInLayers(module.name)
                                               : config.targetsModule(module.name);
       if (!isAsked)
         continue;
       const std::string name = std::string(kAdapterPrefix) + module.name;
-      if (!module.weight || module.kind == Module::Other)
+      if (!module.weight || module.kind == ModelModule::Other)
         return fail(
             "the adapter's target_modules ask for '" + module.name +
             "', which is neither a linear module nor an embedding: leave it out, or name it in modules_to_save");
       chosen.push_back(module.name);
       sayTied(module);
-      if (module.kind == Module::Embedding) {
+      if (module.kind == ModelModule::Embedding) {
         if (config.hasBias)
           return fail("the adapter's lora_bias is not for embeddings, '" + module.name + "' is one");
         addEntry(module, "embedding", module.weight, name,
@@ -313,29 +218,60 @@ private:
       } else {
         if (auto products = adapters::productsOf(module.weight))
           isInputFirst |= !products->front().isOutputFirst;
-        SmallVector<std::pair<StringRef, std::string>> sources{{"a", name + ".lora_A.weight"},
-                                                               {"b", name + ".lora_B.weight"}};
-        if (config.hasBias)
-          sources.push_back({"bias", name + ".lora_B.bias"});
-        addEntry(module, "linear", module.weight, name, sources);
+        addLinear(module);
       }
     }
     return success();
   }
 
+  void addLinear(const ModelModule &module) {
+    const std::string name = std::string(kAdapterPrefix) + module.name;
+    SmallVector<std::pair<StringRef, std::string>> sources{{"a", name + ".lora_A.weight"},
+                                                           {"b", name + ".lora_B.weight"}};
+    if (config.hasBias)
+      sources.push_back({"bias", name + ".lora_B.bias"});
+    addEntry(module, "linear", module.weight, name, sources);
+  }
+
+  /// Weights that are targeted as parameters: transformers 5's routers are no linear modules.
+  LogicalResult chooseWeights() {
+    isFound.assign(config.parameters.size(), false);
+    for (const ModelModule &module : model.modules()) {
+      const auto products = module.weight ? adapters::productsOf(module.weight) : std::nullopt;
+      const bool isOutputLast = products && !products->front().isOutputFirst;
+      if (expertPartOf(module.name) || !config.targetsWeightOf(module.renamed) || module.kind != ModelModule::Linear ||
+          module.isTied || isOutputLast)
+        continue;
+      noteFound(module.renamed + ".weight");
+      if (llvm::is_contained(chosen, module.name) || config.saves(module.renamed))
+        return fail("the adapter's target_parameters: '" + module.renamed +
+                    ".weight' is of a module in target_modules or modules_to_save too: name it in one of them");
+      ofParameters.push_back(module.renamed);
+      ModelModule own = module;
+      own.name = module.renamed;
+      addLinear(own);
+    }
+    return success();
+  }
+
+  /// Notes which names of target_parameters a parameter has.
+  void noteFound(StringRef parameter) {
+    for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
+      wasFound |= parameter.ends_with(key);
+  }
+
   /// Stacks of experts that are one tensor in the checkpoint, (experts, ., .).
-  LogicalResult chooseStacks(MutableArrayRef<bool> isFound) {
+  LogicalResult chooseStacks() {
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       BlockArgument argument = forward.getArgument(index);
       if (cast<RankedTensorType>(argument.getType()).getRank() != 3)
         continue;
       const std::string stored = graph::argString(forward, index, graph::kName).str();
-      for (const std::string &stack : stacksOfTensor(moduleName(stored, false))) {
+      for (const std::string &stack : stacksOfTensor(model.nameOf(stored, false))) {
         if (!config.targetsParameter(stack))
           continue;
-        for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
-          wasFound |= StringRef(stack).ends_with(key);
-        expertModules.push_back(stack);
+        noteFound(stack);
+        ofParameters.push_back(stack);
         addStack(stack, stored, cast<RankedTensorType>(argument.getType()));
         break;
       }
@@ -361,7 +297,7 @@ private:
       text("start", "gaussian");
     else if (config.start == AdapterStart::Orthogonal)
       text("start", "orthogonal");
-    if (swapsStacks(modelType))
+    if (swapsStacks(model.type()))
       entry.append("swapped", builder.getUnitAttr());
     entries.push_back(entry.getDictionary(root.getContext()));
     trained += uint64_t(rank * type.getDimSize(0) * (type.getDimSize(1) + type.getDimSize(2)));
@@ -370,33 +306,32 @@ private:
   /// Experts whose stack is targeted; each is a parameter of its own here.
   LogicalResult chooseExperts() {
     llvm::StringMap<int64_t> counts; // of experts, by stack
-    for (const Module &module : modules)
-      if (auto part = expertPartOf(module.name); part && module.kind == Module::Linear)
+    for (const ModelModule &module : model.modules())
+      if (auto part = expertPartOf(module.name); part && module.kind == ModelModule::Linear)
         counts[part->stack] = std::max(counts[part->stack], part->expert + 1);
-    SmallVector<bool> isFound(config.parameters.size(), false);
-    for (const Module &module : modules) {
+    for (const ModelModule &module : model.modules()) {
       const std::optional<ExpertPart> part = expertPartOf(module.name);
       if (!part || !counts.count(part->stack) || !config.targetsParameter(part->stack))
         continue;
-      for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
-        wasFound |= StringRef(part->stack).ends_with(key);
-      if (module.kind != Module::Linear || llvm::is_contained(chosen, module.name))
+      noteFound(part->stack);
+      if (module.kind != ModelModule::Linear || llvm::is_contained(chosen, module.name))
         return fail("the adapter's target_parameters: '" + module.name +
                     "' is not a linear module, or in target_modules too");
-      expertModules.push_back(module.name);
+      ofParameters.push_back(module.name);
       addExpert(module, *part, counts[part->stack]);
     }
-    if (failed(chooseStacks(isFound)))
+    if (failed(chooseStacks()))
       return failure();
     for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
       if (!wasFound)
         return fail("the adapter's target_parameters name '" + key +
-                    "': the model has no experts of that name (gate_up_proj and down_proj of experts, one by one in "
-                    "the checkpoint or one tensor of all)");
+                    "': the model has none of that name that can have an adapter (gate_up_proj and down_proj of "
+                    "experts, one by one in the checkpoint or one tensor of all, and weights of linear modules, as "
+                    "the router's gate.weight)");
     return success();
   }
 
-  void addExpert(const Module &module, const ExpertPart &part, int64_t experts) {
+  void addExpert(const ModelModule &module, const ExpertPart &part, int64_t experts) {
     const std::string name = std::string(kAdapterPrefix) + config.stackName(part.stack);
     const int64_t rank = config.rankOf(part.stack), outputs = int64_t(outputsOf(module.weight));
     NamedAttrList entry;
@@ -424,12 +359,53 @@ private:
     trained += uint64_t(rank) * ((part.isSecond ? 0 : inputs) + uint64_t(outputs));
   }
 
+  /// Under which name a module is trained whole: there PEFT knows transformers' own alone. A folder that an older one
+  /// wrote keeps its names.
+  std::string savedName(const ModelModule &module) const {
+    const bool isOlder = tensors && tensors->find(std::string(kAdapterPrefix) + module.name + ".weight");
+    return config.saves(module.renamed) && !isOlder ? module.renamed : module.name;
+  }
+
+  /// Parameters that are no module's weight or bias, of modules that are trained whole; fails where one of these has
+  /// experts, whose parameters PEFT has as stacks that checkpoints may have in parts.
+  LogicalResult chooseContents() {
+    auto isInSaved = [&](StringRef name) { return config.saves(name.rsplit('.').first); };
+    auto failOf = [&](const Twine &name) {
+      return fail(
+          "the adapter's modules_to_save: '" + name +
+          "' is of the experts in a module that they name, and ztc trains none of these whole: name the modules "
+          "beside the experts one by one, and the experts in target_parameters");
+    };
+    for (const ModelModule &module : model.modules()) {
+      const std::optional<ExpertPart> part = expertPartOf(module.name);
+      if ((part && (isInSaved(module.name) || isInSaved(part->stack))) ||
+          (!stacksOfTensor(module.name + ".weight").empty() && config.saves(module.name)))
+        return failOf(module.name);
+    }
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
+      const StringRef stored = graph::argString(forward, index, graph::kName);
+      const std::string name = model.nameOf(stored, false);
+      if (stored.ends_with(".weight") || stored.ends_with(".bias") || !isInSaved(name))
+        continue;
+      if (!stacksOfTensor(name).empty())
+        return failOf(name);
+      ModelModule module;
+      module.name = StringRef(name).rsplit('.').first.str();
+      module.stored = stored.rsplit('.').first.str();
+      copied.push_back(module.name);
+      const std::string saved = std::string(kAdapterPrefix) + name;
+      addEntry(module, "copy", forward.getArgument(index), saved, {{"source", saved}});
+    }
+    return success();
+  }
+
   /// Modules that are trained whole, and biases.
   LogicalResult chooseCopies() {
-    for (const Module &module : modules) {
-      const std::string name = std::string(kAdapterPrefix) + module.name;
-      if (config.saves(module.name)) {
-        copied.push_back(module.name);
+    for (const ModelModule &module : model.modules()) {
+      std::string name = std::string(kAdapterPrefix) + module.name;
+      if (config.saves(module.name) || config.saves(module.renamed)) {
+        copied.push_back(savedName(module));
+        name = std::string(kAdapterPrefix) + copied.back();
         sayTied(module);
         if (module.weight)
           addEntry(module, "copy", module.weight, name + ".weight", {{"source", name + ".weight"}});
@@ -443,14 +419,14 @@ private:
       const std::string bias = name + (isTarget ? ".base_layer.bias" : ".bias");
       addEntry(module, "train", module.bias, bias, {{"source", bias}});
     }
-    return success();
+    return chooseContents();
   }
 
   /// Rows of tables that are trained in place of the model's.
   LogicalResult chooseTokenRows() {
     SmallVector<bool> isFound(config.tokenRows.size(), false);
-    for (const Module &module : modules) {
-      if (module.kind != Module::Embedding || !module.weight)
+    for (const ModelModule &module : model.modules()) {
+      if (module.kind != ModelModule::Embedding || !module.weight)
         continue;
       const TokenRows *table = config.rowsOf(module.name);
       if (!table || (table->module.empty() && !module.isOfTokens))
@@ -479,14 +455,14 @@ private:
     const std::string place = options.lora.empty() ? "--adapter=" + options.adapter : "--lora=" + options.lora;
     if (entries.empty()) {
       std::vector<std::string> names;
-      for (const Module &module : modules)
-        if (module.kind == Module::Linear && names.size() < 12)
+      for (const ModelModule &module : model.modules())
+        if (module.kind == ModelModule::Linear && names.size() < 12)
           names.push_back(module.name);
       return fail(place + ": target_modules names no module of the model; linear ones are " + llvm::join(names, ", ") +
                   (names.size() == 12 ? ", ..." : ""));
     }
     for (const std::string &name : config.modulesToSave)
-      if (llvm::none_of(copied, [&](const std::string &module) { return StringRef(module).ends_with(name); }))
+      if (llvm::none_of(copied, [&](const std::string &module) { return isNamedOrIn(module, name); }))
         return fail(place + ": modules_to_save names '" + name + "', which the model does not have");
     if (config.start == AdapterStart::Given && !tensors)
       return fail(place + ": init_lora_weights is false, so tensors must be given: there is no "
@@ -514,7 +490,7 @@ private:
   std::vector<std::string> writtenTargets() const {
     auto last = [](StringRef name) { return name.substr(name.rfind('.') + 1); };
     llvm::StringSet<> others;
-    for (const Module &module : modules)
+    for (const ModelModule &module : model.modules())
       if (!llvm::is_contained(chosen, module.name))
         others.insert(last(module.name));
     std::vector<std::string> names;
@@ -539,17 +515,15 @@ private:
   const CompileOptions &options;
   StringRef folder;
   OpBuilder builder;
+  ModelModules model;
   AdapterConfig config;
-  std::string modelType;     ///< config.json's; empty: not known
-  std::string prefix;        ///< of transformers' names, with its dot; empty: the family is not known
-  bool isMultiModal = false; ///< transformers' names have the language model below another module
-  bool anyHasPrefix = false; ///< the checkpoint's names have it
   bool isInputFirst = false; ///< a target's weight is stored as (inputs, outputs)
   std::optional<SafetensorsFile> tensors;
-  std::vector<Module> modules;
   SmallVector<Attribute> entries;
-  std::vector<std::string> chosen, expertModules, copied, missing;
-  uint64_t trained = 0; ///< elements
+  std::vector<std::string> chosen, copied, missing;
+  std::vector<std::string> ofParameters; ///< what has adapters by target_parameters
+  SmallVector<bool> isFound;             ///< for each name of target_parameters
+  uint64_t trained = 0;                  ///< elements
   llvm::StringSet<> used;
 };
 

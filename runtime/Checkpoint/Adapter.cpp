@@ -1,6 +1,7 @@
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Core/Random.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include <algorithm>
 #include <cmath>
@@ -8,12 +9,20 @@
 
 namespace ztc {
 
-std::string modelName(const plan::Parameter &parameter) {
+std::string modelName(const plan::Plan &plan, const plan::Parameter &parameter) {
   std::string name = parameter.name().substr(kAdapterPrefix.size());
   if (name.find(".lora_") != std::string::npos || isTokenRows(parameter))
     return {};
   if (const size_t layer = name.find(".base_layer."); layer != std::string::npos)
     name.erase(layer, std::string_view(".base_layer").size());
+  // A router may have another name in the checkpoint: that of the module in which its experts are.
+  for (const std::string &stored : checkpointNames(name)) {
+    const std::vector<std::string> renamed = routerNames(stored);
+    const std::string block = stored.substr(0, stored.rfind(".gate.") + 1);
+    const auto isInBlock = [&](const plan::Parameter &other) { return other.name().starts_with(block); };
+    if (std::ranges::find(renamed, name) != renamed.end() && std::ranges::any_of(plan.parameters(), isInBlock))
+      return stored;
+  }
   return name;
 }
 

@@ -32,8 +32,9 @@ inline bool isTokenRows(const plan::Parameter &parameter) {
   return parameter.name().ends_with(kTokenRowsSuffix);
 }
 
-/// The model's name of what the adapter trains whole (a copy of a module, a bias); empty for what changes a tensor.
-std::string modelName(const plan::Parameter &parameter);
+/// The name, in the model's checkpoint, of what the adapter trains whole (a copy of a module, a bias); empty for what
+/// changes a tensor.
+std::string modelName(const plan::Plan &plan, const plan::Parameter &parameter);
 
 /// The frozen model's parameters by all their names.
 using ModelParameters = std::map<std::string, const plan::Parameter *>;

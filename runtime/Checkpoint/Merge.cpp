@@ -3,6 +3,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Core/RunParts.h"
 #include "runtime/Format/AdapterChanges.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
@@ -28,7 +29,7 @@ plan::Plan wholeModelPlan(const plan::Plan &plan) {
   }
   // What an adapter trains itself is a tensor of the model under another name.
   for (const plan::Parameter &parameter : plan.parameters()) {
-    const std::string name = isOfAdapter(plan, parameter) ? modelName(parameter) : std::string();
+    const std::string name = isOfAdapter(plan, parameter) ? modelName(plan, parameter) : std::string();
     const auto isThere = [&](const plan::Parameter &other) { return other.name() == name; };
     if (name.empty() || std::ranges::any_of(whole.parameters(), isThere))
       continue;
@@ -63,7 +64,7 @@ static StatusOr<std::vector<Changed>> changedTensors(const plan::Plan &plan) {
   std::set<std::string> trained; // what the adapter has itself: whole modules, biases
   for (const plan::Parameter &parameter : plan.parameters())
     if (isOfAdapter(plan, parameter))
-      trained.insert(modelName(parameter));
+      trained.insert(modelName(plan, parameter));
   std::vector<Changed> found;
   std::map<const plan::Parameter *, std::string> factorsOf; // weights that have some, and their first
   std::set<std::string> ofStacks;                           // factors that experts share
@@ -111,7 +112,7 @@ static StatusOr<std::vector<Changed>> changedTensors(const plan::Plan &plan) {
         isRows ? name.substr(kAdapterPrefix.size(), name.size() - kAdapterPrefix.size() - kTokenRowsSuffix.size()) +
                      ".weight"
         : lora == std::string::npos
-            ? modelName(parameter)
+            ? modelName(plan, parameter)
             : name.substr(kAdapterPrefix.size(), lora - kAdapterPrefix.size()) + (isBias ? ".bias" : ".weight");
     const plan::Parameter *target = findTarget(model, wanted);
     if (target && !target->tied().empty())

@@ -1,6 +1,7 @@
 // The tensors of a PEFT folder as changes of a model's.
 #pragma once
 #include "runtime/Format/AdapterConfig.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Format/WeightChange.h"
 #include <set>

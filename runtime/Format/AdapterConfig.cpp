@@ -171,6 +171,16 @@ void readLayers(Reader &reader, AdapterConfig &config) {
     reader.read("layers_pattern", config.layersPatterns);
   for (const std::string &pattern : config.layersPatterns)
     reader.checkPattern("layers_pattern", pattern);
+  // As in PEFT, which expands no expression; all-linear stands for a list.
+  if (!config.targets.expression.empty() && (config.layers || !config.layersPatterns.empty()))
+    reader.fail(
+        config.layers ? "layers_to_transform" : "layers_pattern",
+        fmt::format("cannot choose among the modules of a regular expression, and target_modules is one ('{}'): "
+                    "write the layers into it, or give a list of names or all-linear",
+                    config.targets.expression));
+  else if (!config.layers && !config.layersPatterns.empty())
+    reader.fail("layers_pattern", "says where the numbers of layers stand that layers_to_transform lists, and there is "
+                                  "no layers_to_transform: give it too, or leave this out");
 }
 
 /// Numbers of tokens, each once.
@@ -318,38 +328,36 @@ Number valueOf(const std::vector<std::pair<std::string, Number>> &patterns, std:
   return otherwise;
 }
 
-/// Whether the number of a module's block is one of those asked for.
-bool isInLayers(const AdapterConfig &config, std::string_view module) {
-  if (!config.layers)
-    return true;
-  std::string number;
-  if (config.layersPatterns.empty()) {
-    if (!matches(".*?\\.[^.]*\\.(\\d+)\\..*", module, &number))
-      return false;
-  } else if (std::ranges::none_of(config.layersPatterns, [&](const std::string &pattern) {
-               return matches("(?:|.*?\\.)(?:" + pattern + ")\\.(\\d+)\\..*", module, &number);
-             })) {
-    return false;
-  }
-  int64_t layer = -1;
-  std::from_chars(number.data(), number.data() + number.size(), layer);
-  return std::ranges::find(*config.layers, layer) != config.layers->end();
+/// What patterns of ranks and alphas are held against.
+std::string patternName(const AdapterConfig &config, std::string_view module) {
+  return std::string(module) + (config.targetsWeightOf(module) ? ".weight" : "");
 }
 
 } // namespace
 
 double AdapterConfig::scaleOf(std::string_view module) const {
   const double over = static_cast<double>(rankOf(module));
-  return valueOf(alphaPattern, module, alpha) / (dividesByRoot ? std::sqrt(over) : over);
+  const std::string name = patternName(*this, module);
+  return valueOf(alphaPattern, name, alpha) / (dividesByRoot ? std::sqrt(over) : over);
 }
 
 int64_t AdapterConfig::rankOf(std::string_view module) const {
-  return valueOf(rankPattern, module, rank);
+  return valueOf(rankPattern, patternName(*this, module), rank);
+}
+
+bool isNamedOrIn(std::string_view module, std::string_view name) {
+  // Any end of a name, not after a dot alone: `norm` stands for input_layernorm too.
+  while (!module.ends_with(name)) {
+    const size_t dot = module.rfind('.');
+    if (dot == std::string_view::npos)
+      return false;
+    module = module.substr(0, dot);
+  }
+  return true;
 }
 
 bool AdapterConfig::saves(std::string_view module) const {
-  // Any end of a name, not after a dot alone: `norm` stands for input_layernorm too.
-  return std::ranges::any_of(modulesToSave, [&](const std::string &name) { return module.ends_with(name); });
+  return std::ranges::any_of(modulesToSave, [&](const std::string &name) { return isNamedOrIn(module, name); });
 }
 
 bool AdapterConfig::excludesModule(std::string_view module) const {
@@ -363,92 +371,32 @@ bool AdapterConfig::targetsModule(std::string_view module) const {
   if (!targets.expression.empty())
     return matches(targets.expression, module);
   return isOneOf(targets.list, module) &&
-         (isInLayers(*this, module) || std::ranges::find(targets.list, module) != targets.list.end());
+         (isInLayers(module) || std::ranges::find(targets.list, module) != targets.list.end());
 }
 
-namespace {
-
-/// How transformers 5 and older checkpoints call the parts of a multi-modal model.
-struct Renamed {
-  std::string_view module, stored;
-};
-constexpr Renamed kLanguageModel[] = {{"model.language_model.", "language_model.model."},
-                                      {"lm_head.", "language_model.lm_head."},
-                                      {"model.language_model.", "model."}};
-
-void addRenamed(std::vector<std::string> &names, const std::string &name, std::string_view from, std::string_view to) {
-  if (name.starts_with(from) && !name.starts_with(to))
-    names.push_back(std::string(to) + name.substr(from.size()));
-}
-
-} // namespace
-
-std::vector<std::string> checkpointNames(const std::string &name) {
-  std::vector<std::string> names{name, name.substr(name.find('.') + 1)};
-  for (const Renamed &renamed : kLanguageModel)
-    if (name.starts_with(renamed.module))
-      names.push_back(std::string(renamed.stored) + name.substr(renamed.module.size()));
-  return names;
-}
-
-std::vector<std::string> languageModelNames(const std::string &stored) {
-  std::vector<std::string> names{stored};
-  for (const Renamed &renamed : kLanguageModel)
-    addRenamed(names, stored, renamed.stored, renamed.module);
-  return names;
-}
-
-std::optional<ExpertPart> expertPartOf(std::string_view module) {
-  struct Own {
-    std::string_view name;
-    const char *parameter;
-    bool isHalf, isSecond;
-  };
-  static constexpr Own kOwn[] = {{"gate_proj", "gate_up_proj", true, false}, {"w1", "gate_up_proj", true, false},
-                                 {"up_proj", "gate_up_proj", true, true},    {"w3", "gate_up_proj", true, true},
-                                 {"down_proj", "down_proj", false, false},   {"w2", "down_proj", false, false}};
-  constexpr std::string_view kExperts = ".experts.";
-  const size_t at = module.rfind(kExperts), digits = at + kExperts.size();
-  if (at == std::string_view::npos)
-    return std::nullopt;
-  int64_t expert = 0;
-  const char *end = module.data() + module.size();
-  const auto [stop, error] = std::from_chars(module.data() + digits, end, expert);
-  if (error != std::errc() || expert < 0 || stop == end || *stop != '.')
-    return std::nullopt;
-  const std::string_view name(stop + 1, size_t(end - stop - 1));
-  const auto own = std::ranges::find(kOwn, name, &Own::name);
-  if (own == std::end(kOwn))
-    return std::nullopt;
-  std::string path(module.substr(0, digits - 1));
-  // As transformers 5 calls them.
-  if (const size_t block = path.rfind(".block_sparse_moe."); block != std::string::npos)
-    path.replace(block, std::string_view(".block_sparse_moe.").size(), ".mlp.");
-  return ExpertPart{path + "." + own->parameter, expert, own->isHalf, own->isSecond};
-}
-
-std::vector<std::string> stacksOfTensor(std::string_view tensor) {
-  for (std::string_view own : {".experts.gate_up_proj", ".experts.down_proj"})
-    if (tensor.ends_with(own))
-      return {std::string(tensor)};
-  constexpr std::pair<std::string_view, std::string_view> kGranite[] = {
-      {".input_linear.weight", ".experts.gate_up_proj"}, {".output_linear.weight", ".experts.down_proj"}};
-  for (const auto &[stored, renamed] : kGranite)
-    if (tensor.ends_with(stored))
-      return {std::string(tensor.substr(0, tensor.size() - stored.size())) + std::string(renamed), std::string(tensor)};
-  return {};
-}
-
-bool hasInputsFirst(std::string_view modelType) {
-  return modelType == "gpt_oss" || modelType.starts_with("qwen3_vl_moe");
-}
-
-bool swapsStacks(std::string_view modelType) {
-  return modelType.starts_with("llama4");
+bool AdapterConfig::isInLayers(std::string_view module) const {
+  if (!layers)
+    return true;
+  std::string number;
+  if (layersPatterns.empty()) {
+    if (!matches(".*?\\.[^.]*\\.(\\d+)\\..*", module, &number))
+      return false;
+  } else if (std::ranges::none_of(layersPatterns, [&](const std::string &pattern) {
+               return matches("(?:|.*?\\.)(?:" + pattern + ")\\.(\\d+)\\..*", module, &number);
+             })) {
+    return false;
+  }
+  int64_t layer = -1;
+  std::from_chars(number.data(), number.data() + number.size(), layer);
+  return std::ranges::find(*layers, layer) != layers->end();
 }
 
 bool AdapterConfig::targetsParameter(std::string_view parameter) const {
   return isOneOf(parameters, parameter);
+}
+
+bool AdapterConfig::targetsWeightOf(std::string_view module) const {
+  return targetsParameter(std::string(module) + ".weight");
 }
 
 std::string AdapterConfig::stackName(std::string_view stack) const {

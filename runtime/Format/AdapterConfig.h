@@ -26,28 +26,6 @@ struct TokenRows {
 /// As many rows as that at most: the plan compares each token with each of them.
 inline constexpr size_t kMostTokenRows = 1024;
 
-/// A module of one expert, in a checkpoint that has experts one by one, as a part of transformers' parameter of them
-/// all.
-struct ExpertPart {
-  std::string stack; ///< "model.layers.0.mlp.experts.gate_up_proj": (experts, outputs, inputs)
-  int64_t expert;
-  bool isHalf;   ///< its outputs are half of the stack's: gate or up
-  bool isSecond; ///< and those are the second half
-};
-/// Nothing where the name is that of no such module.
-std::optional<ExpertPart> expertPartOf(std::string_view module);
-
-/// The names that transformers' modules have for a tensor of the checkpoint that is a stack of experts, (experts, .,
-/// .): "model.layers.0.block_sparse_moe.input_linear.weight" is ...experts.gate_up_proj of transformers 5, and itself
-/// before. Empty where the name is that of no stack.
-std::vector<std::string> stacksOfTensor(std::string_view tensor);
-/// Whether stacks of this model type (config.json's) are (experts, inputs, outputs) in the checkpoint while PEFT's A
-/// has a column for each input. Shapes say the same where a matrix is not square.
-bool hasInputsFirst(std::string_view modelType);
-/// Whether PEFT takes outputs for inputs in stacks of this model type: A has a column for each output, and B a row for
-/// each input. Of Llama 4 it does: the stacks are (experts, inputs, outputs), and nothing in the module says so.
-bool swapsStacks(std::string_view modelType);
-
 /// How A and B begin where the folder has no tensors.
 enum class AdapterStart {
   Kaiming,    ///< A uniform in +-1/sqrt(inputs), B zero
@@ -58,6 +36,9 @@ enum class AdapterStart {
 
 /// Which biases of the model are trained beside.
 enum class AdapterBias { None, All, OfTargets };
+
+/// Whether the name of a module, or of one that it is in, ends with `name`: how PEFT takes modules_to_save.
+bool isNamedOrIn(std::string_view module, std::string_view name);
 
 struct AdapterConfig {
   int64_t rank = 8;
@@ -72,7 +53,8 @@ struct AdapterConfig {
   bool hasMagnitude = false;  ///< DoRA: each output of a weight and its adapter has a norm of its own
   AdapterBias bias = AdapterBias::None;
   std::vector<std::string> modulesToSave;
-  std::vector<std::string> parameters;        ///< target_parameters: whole names of stacks of experts, or ends of them
+  std::vector<std::string> parameters;        ///< target_parameters: whole names of stacks of experts and weights, or
+                                              ///< ends of them
   std::vector<TokenRows> tokenRows;           ///< trainable_token_indices
   std::optional<std::vector<int64_t>> layers; ///< blocks that get adapters; none: all
   std::vector<std::string> layersPatterns;    ///< regular expressions of what stands before a block's number
@@ -82,12 +64,17 @@ struct AdapterConfig {
   /// Whether the adapter's B is multiplied by the first or the second: alpha over the rank, or its root.
   double scaleOf(std::string_view module) const;
   int64_t rankOf(std::string_view module) const;
-  /// Whether a module of this name is trained whole.
+  /// Whether a module of this name is trained whole, or is in one that is.
   bool saves(std::string_view module) const;
-  /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear.
+  /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear, and asks `isInLayers`.
   bool targetsModule(std::string_view module) const;
+  /// Whether the number of a module's block is one of those asked for; where none are asked for all modules are.
+  bool isInLayers(std::string_view module) const;
   bool excludesModule(std::string_view module) const;
   bool targetsParameter(std::string_view parameter) const;
+  /// Whether a module's weight is targeted as a parameter, as the router's is. PEFT's files have the factors under the
+  /// module's name; rank and alpha are asked for by the parameter's.
+  bool targetsWeightOf(std::string_view module) const;
   /// Under which module PEFT's files have the factors of a stack that is targeted: of two of one module the last one
   /// (down_proj) is the outer, the other has `.base_layer` after the module's name.
   std::string stackName(std::string_view stack) const;
@@ -111,13 +98,6 @@ std::string writtenAdapterConfig(const AdapterConfig &config, const std::vector<
 /// The part of the configurations that decides what a tensor means; "" where `given` agrees with `compiled`, else a
 /// sentence with the first key that differs and both values.
 std::string differenceOfAdapters(const std::string &compiled, const std::string &given);
-
-/// The names that a checkpoint may have for what PEFT calls `name`, the likeliest first: checkpoints of some families
-/// leave out the first part, and multi-modal ones put the language model's parts in another order than transformers 5.
-std::vector<std::string> checkpointNames(const std::string &name);
-/// The names that transformers' modules may have for a tensor or module of a multi-modal checkpoint; the name itself
-/// first.
-std::vector<std::string> languageModelNames(const std::string &stored);
 
 /// What follows a table's name in the name of its trained rows.
 inline constexpr std::string_view kTokenRowsSuffix = ".token_adapter.trainable_tokens_delta";

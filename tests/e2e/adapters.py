@@ -165,6 +165,9 @@ def merged(name, work):
     run("ztc", "compile", folder, "-o", whole, "--target=host", f"--batch={case.shape[0]}", f"--seq={case.shape[1]}", "--precision=fp32")
     _, steps = case.run(whole, steps=1)
     check(f"merged {name}: the loss of the trained adapter", steps and abs(steps[0]["loss"] - case.golden["final_loss"]) <= 2e-4, (steps[0]["loss"], case.golden["final_loss"]))
+    if name == "router-saved":
+        same = set(read_safetensors(folder / "model.safetensors")) == set(case.model["gradients"])
+        check(f"merged {name}: the names of the model's checkpoint", same)
     if name == "nf4":
         done, _ = case.run(plan, f"--export={work / 'base'}", "--merge=base")
         check("merged nf4: into the original weights, which says so", "the original weights: the loss may be another one" in done.stdout + done.stderr, done.stdout + done.stderr)
@@ -297,10 +300,41 @@ def masked(case):
         "--lora=r=4,alpha=8,targets=all-linear,dropout=0.25", "--verify")
 
 
+def experts_inside(case):
+    """Of a module that is trained whole and has experts in it, which PEFT has as stacks."""
+    adapter = case.work / "inside"
+    adapter.mkdir()
+    for name in ("mlp", "block_sparse_moe"):
+        (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "target_modules": ["q_proj"], "modules_to_save": [name]}))
+        done = case.compile(case.work / "bad.bin", adapter=adapter, expect=1)
+        check(f"experts inside {name}: refused", "modules_to_save: 'model.layers.0.block_sparse_moe.experts.0.w" in done.stderr and "target_parameters" in done.stderr, done.stderr)
+
+
+def older(case):
+    """A router under the name that it had before transformers 5, in a folder of that time."""
+    folder, plan = shutil.copytree(case.adapter, case.work / "older"), case.work / "older.bin"
+    tensors = {name.replace(".mlp.gate.", ".block_sparse_moe.gate."): x for name, x in read_safetensors(folder / "adapter_model.safetensors").items()}
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    case.compile(plan, adapter=folder)
+    _, steps = case.run(plan, f"--export={case.work / 'older-tuned'}", steps=1)
+    check("older: the first loss", steps and abs(steps[0]["loss"] - case.golden["losses"][0]) <= 1e-5, steps)
+    check("older: the export keeps the folder's names", set(read_safetensors(case.work / "older-tuned/adapter_model.safetensors")) == set(tensors), sorted(tensors))
+
+
 def linear(case):
     """all-linear leaves out tables of positions, norms and the head."""
     done = run("ztc", "compile", ROOT / "tests/folders/gpt2", "-o", case.work / "gpt2.bin", "--target=host", "--batch=1", "--seq=20", "--lora=r=2,alpha=2,targets=all-linear")
     check("linear: gpt2 has four linear modules a block", "adapters of 8 modules" in done.stderr, done.stderr)
+    # Of one layer alone, which an export says in whole names: in another program too these are the same modules.
+    adapter, plan, tuned = case.work / "one-layer", case.work / "one-layer.bin", case.work / "one-layer-tuned"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "target_modules": "all-linear", "layers_to_transform": [1]}))
+    done = case.compile(plan, adapter=adapter)
+    check("linear: one layer has seven linear modules", "adapters of 7 modules" in done.stderr, done.stderr)
+    case.run(plan, f"--export={tuned}", steps=1)
+    names = read_safetensors(tuned / "adapter_model.safetensors")
+    targets = json.loads((tuned / "adapter_config.json").read_text())["target_modules"]
+    check("linear: all of that layer", len(names) == 14 and all(".layers.1." in n for n in names) and len(targets) == 7 and all(f"base_model.model.{t}.lora_A.weight" in names for t in targets), (targets, sorted(names)))
 
 
 def shards(folder, out, is_second, without=None):
@@ -507,7 +541,9 @@ def refused(case):
             ("more", {"target_modules": ["q_proj", "v_proj", "down_proj", "o_proj"]}, ["lacks", "o_proj.lora_A.weight"]),
             ("nothing", {"target_modules": ["query"]}, ["names no module", "q_proj"]), ("norm", {"target_modules": ["norm"]}, ["model.norm", "neither a linear module nor an embedding"]),
             ("pissa", {"init_lora_weights": "pissa"}, ["init_lora_weights", "pissa"]), ("kind", {"peft_type": "IA3"}, ["peft_type", "IA3"]),
-            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
+            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("parameter", {"target_parameters": ["gate.weight"]}, ["'gate.weight'", "none of that name"]),
+            ("twice", {"target_parameters": ["q_proj.weight"]}, ["'model.layers.0.self_attn.q_proj.weight'", "name it in one of them"]),
+            ("layers", {"target_modules": ".*q_proj", "layers_to_transform": [0]}, ["layers_to_transform", "'.*q_proj'", "regular expression"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
         done = case.compile(case.work / "bad.bin", adapter=changed(name, **more), expect=1)
         check(f"refused: {name}", done.returncode == 1 and all(w in done.stderr for w in words), done.stderr)
     done = run("ztc", "compile", case.folder, "-o", case.work / "bad.bin", "--lora=r=4,rank=4", expect=1)
@@ -525,8 +561,8 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
+             "experts-inner", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -535,10 +571,13 @@ for test in (unmergeable, not_into_graph):
 for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
     with scratch() as work:
         test(Case("list", work))
-for name in ("list", "dora", "tokens"):
+for test in (older, experts_inside):
+    with scratch() as work:
+        test(Case("router-saved", work))
+for name in ("list", "dora", "tokens", "router", "router-saved"):
     with scratch() as work:
         into_graph(Case(name, work))
-for name in ("dora", "tokens", "experts", "stacks"):
+for name in ("dora", "tokens", "experts", "router-all", "stacks"):
     with scratch() as work:
         stages(Case(name, work))
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts", "parallel"):

@@ -2,6 +2,7 @@
 #include "runtime/Format/AdapterConfig.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Core/NamePattern.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/WeightChange.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -62,7 +63,8 @@ TEST(AdapterConfig, ExclusionsComeFirst) {
   AdapterConfig saved = good({{"modules_to_save", {"self_attn", "norm"}}});
   EXPECT_TRUE(saved.excludesModule(kQuery)) << "inside a module that is trained whole";
   EXPECT_TRUE(saved.saves("model.layers.0.input_layernorm")) << "any end of a name, as PEFT has it";
-  EXPECT_FALSE(saved.saves("model.norm.more"));
+  EXPECT_TRUE(saved.saves(kQuery)) << "all that is in a module";
+  EXPECT_FALSE(saved.saves("model.layers.0.normal.more"));
 }
 
 TEST(AdapterConfig, LayersAreCountedByTheFirstNumber) {
@@ -79,6 +81,23 @@ TEST(AdapterConfig, LayersAreCountedByTheFirstNumber) {
   EXPECT_TRUE(good({{"layers_to_transform", {0}}, {"layers_pattern", {"h", "layers"}}}).targetsModule(kQuery));
   EXPECT_TRUE(good({{"target_modules", {kQuery}}, {"layers_to_transform", {5}}}).targetsModule(kQuery))
       << "a whole name is meant";
+  AdapterConfig all = good({{"target_modules", "all-linear"}, {"layers_to_transform", {12}}});
+  EXPECT_FALSE(all.isInLayers(kQuery)) << "all-linear stands for a list";
+  EXPECT_TRUE(all.isInLayers(kUp));
+  EXPECT_TRUE(good({{"target_modules", "all-linear"}}).isInLayers(kQuery));
+}
+
+TEST(AdapterConfig, LayersDoNotChooseAmongTheModulesOfAnExpression) {
+  for (const auto &[more, key] : {std::pair(Json{{"layers_to_transform", {0}}}, "layers_to_transform: cannot choose"),
+                                  std::pair(Json{{"layers_pattern", "layers"}}, "layers_pattern: cannot choose")}) {
+    Json json{{"target_modules", ".*q_proj"}};
+    json.update(more);
+    const StatusOr<AdapterConfig> config = parse(json);
+    ASSERT_FALSE(config.isOk());
+    EXPECT_NE(config.status().message().find(std::string("DIR/adapter_config.json: ") + key), std::string::npos)
+        << config.status().message();
+    EXPECT_NE(config.status().message().find("'.*q_proj'"), std::string::npos) << config.status().message();
+  }
 }
 
 TEST(AdapterConfig, RanksAndScalesByPattern) {
@@ -136,6 +155,7 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
       {{{"bias", "some"}}, "bias"},
       {{{"use_rslora", "yes"}}, "use_rslora"},
       {{{"layers_to_transform", {"one"}}}, "layers_to_transform"},
+      {{{"layers_pattern", "layers"}}, "layers_pattern"},
       {{{"init_lora_weights", "pissa_niter_4"}}, "principal part"},
       {{{"init_lora_weights", "olora"}}, "olora"},
       {{{"init_lora_weights", "loftq"}}, "quantised"},
@@ -198,6 +218,17 @@ TEST(AdapterConfig, ExpertsArePartsOfStacks) {
   EXPECT_EQ(both.stackName(down->stack), "model.layers.0.mlp.experts");
 }
 
+TEST(AdapterConfig, WeightsAreParametersOfTheirModules) {
+  AdapterConfig config = good({{"target_parameters", {"gate.weight"}},
+                               {"rank_pattern", {{"gate.weight", 2}, {"mlp.gate", 3}}},
+                               {"alpha_pattern", {{"gate", 1}}}});
+  EXPECT_TRUE(config.targetsWeightOf("model.layers.0.mlp.gate"));
+  EXPECT_FALSE(config.targetsWeightOf("model.layers.0.mlp.shared_expert_gate"));
+  EXPECT_FALSE(config.targetsModule("model.layers.0.mlp.gate"));
+  EXPECT_EQ(config.rankOf("model.layers.0.mlp.gate"), 2) << "patterns are held against the parameter's name";
+  EXPECT_DOUBLE_EQ(config.scaleOf("model.layers.0.mlp.gate"), 8.0 / 2);
+}
+
 TEST(AdapterConfig, StacksHaveTransformersNames) {
   EXPECT_EQ(stacksOfTensor("model.layers.0.mlp.experts.down_proj"),
             (std::vector<std::string>{"model.layers.0.mlp.experts.down_proj"}));
@@ -207,6 +238,23 @@ TEST(AdapterConfig, StacksHaveTransformersNames) {
   for (const char *other : {"model.layers.0.mlp.down_proj", "model.experts.down_proj_bias", "experts.down_proj.weight"})
     EXPECT_TRUE(stacksOfTensor(other).empty()) << other;
   EXPECT_TRUE(hasInputsFirst("gpt_oss") && !hasInputsFirst("granitemoe") && swapsStacks("llama4_text"));
+}
+
+TEST(AdapterConfig, RoutersHaveTransformersNames) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(routerNames("model.layers.0.block_sparse_moe.gate.weight"),
+            (Names{"model.layers.0.mlp.gate.weight", "model.layers.0.mlp.router.weight"}));
+  for (const char *other : {"model.layers.0.mlp.gate", "model.layers.0.block_sparse_moe.gates",
+                            "model.layers.0.block_sparse_moe.experts.0.w1"}) {
+    EXPECT_TRUE(routerNames(other).empty()) << other;
+    EXPECT_EQ(moduleOfTransformers5(other, "mixtral"), other);
+  }
+  EXPECT_EQ(moduleOfTransformers5("layers.0.block_sparse_moe.gate", "mixtral"), "layers.0.mlp.gate");
+  EXPECT_EQ(moduleOfTransformers5("layers.0.block_sparse_moe.gate", "phimoe"), "layers.0.mlp.router");
+  const Names stored = checkpointNames("model.layers.0.mlp.gate.weight");
+  EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
+  EXPECT_EQ(stored.back(), "model.layers.0.block_sparse_moe.gate.weight");
+  EXPECT_EQ(checkpointNames("model.layers.0.mlp.gate_proj.weight").size(), 2u);
 }
 
 TEST(AdapterConfig, StacksChangeExpertByExpert) {

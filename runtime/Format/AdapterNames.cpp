@@ -1,0 +1,116 @@
+#include "runtime/Format/AdapterNames.h"
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace ztc {
+
+namespace {
+
+/// How transformers 5 and older checkpoints call the parts of a multi-modal model.
+struct Renamed {
+  std::string_view module, stored;
+};
+constexpr Renamed kLanguageModel[] = {{"model.language_model.", "language_model.model."},
+                                      {"lm_head.", "language_model.lm_head."},
+                                      {"model.language_model.", "model."}};
+
+void addRenamed(std::vector<std::string> &names, const std::string &name, std::string_view from, std::string_view to) {
+  if (name.starts_with(from) && !name.starts_with(to))
+    names.push_back(std::string(to) + name.substr(from.size()));
+}
+
+/// How checkpoints of Mixtral and its like call a router, and how transformers 5 does.
+constexpr std::string_view kStoredRouter = ".block_sparse_moe.gate", kRouters[] = {".mlp.gate", ".mlp.router"};
+
+/// A name with `from`, which is whole parts of names, replaced; empty where it is not in it.
+std::string replaced(std::string_view name, std::string_view from, std::string_view to) {
+  const size_t at = name.rfind(from), end = at + from.size();
+  if (at == std::string_view::npos || (end < name.size() && name[end] != '.'))
+    return {};
+  return std::string(name.substr(0, at)) + std::string(to) + std::string(name.substr(end));
+}
+
+} // namespace
+
+std::vector<std::string> checkpointNames(const std::string &name) {
+  std::vector<std::string> names{name, name.substr(name.find('.') + 1)};
+  for (const Renamed &renamed : kLanguageModel)
+    if (name.starts_with(renamed.module))
+      names.push_back(std::string(renamed.stored) + name.substr(renamed.module.size()));
+  for (const std::string_view router : kRouters)
+    if (const std::string renamed = replaced(name, router, kStoredRouter); !renamed.empty())
+      names.push_back(renamed);
+  return names;
+}
+
+std::vector<std::string> routerNames(std::string_view stored) {
+  std::vector<std::string> names;
+  for (const std::string_view router : kRouters)
+    if (std::string renamed = replaced(stored, kStoredRouter, router); !renamed.empty())
+      names.push_back(std::move(renamed));
+  return names;
+}
+
+std::string moduleOfTransformers5(const std::string &module, std::string_view modelType) {
+  const std::vector<std::string> names = routerNames(module);
+  return names.empty() ? module : modelType == "phimoe" ? names.back() : names.front();
+}
+
+std::vector<std::string> languageModelNames(const std::string &stored) {
+  std::vector<std::string> names{stored};
+  for (const Renamed &renamed : kLanguageModel)
+    addRenamed(names, stored, renamed.stored, renamed.module);
+  return names;
+}
+
+std::optional<ExpertPart> expertPartOf(std::string_view module) {
+  struct Own {
+    std::string_view name;
+    const char *parameter;
+    bool isHalf, isSecond;
+  };
+  static constexpr Own kOwn[] = {{"gate_proj", "gate_up_proj", true, false}, {"w1", "gate_up_proj", true, false},
+                                 {"up_proj", "gate_up_proj", true, true},    {"w3", "gate_up_proj", true, true},
+                                 {"down_proj", "down_proj", false, false},   {"w2", "down_proj", false, false}};
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t at = module.rfind(kExperts), digits = at + kExperts.size();
+  if (at == std::string_view::npos)
+    return std::nullopt;
+  int64_t expert = 0;
+  const char *end = module.data() + module.size();
+  const auto [stop, error] = std::from_chars(module.data() + digits, end, expert);
+  if (error != std::errc() || expert < 0 || stop == end || *stop != '.')
+    return std::nullopt;
+  const std::string_view name(stop + 1, size_t(end - stop - 1));
+  const auto own = std::ranges::find(kOwn, name, &Own::name);
+  if (own == std::end(kOwn))
+    return std::nullopt;
+  std::string path(module.substr(0, digits - 1));
+  // As transformers 5 calls them.
+  if (const size_t block = path.rfind(".block_sparse_moe."); block != std::string::npos)
+    path.replace(block, std::string_view(".block_sparse_moe.").size(), ".mlp.");
+  return ExpertPart{path + "." + own->parameter, expert, own->isHalf, own->isSecond};
+}
+
+std::vector<std::string> stacksOfTensor(std::string_view tensor) {
+  for (std::string_view own : {".experts.gate_up_proj", ".experts.down_proj"})
+    if (tensor.ends_with(own))
+      return {std::string(tensor)};
+  constexpr std::pair<std::string_view, std::string_view> kGranite[] = {
+      {".input_linear.weight", ".experts.gate_up_proj"}, {".output_linear.weight", ".experts.down_proj"}};
+  for (const auto &[stored, renamed] : kGranite)
+    if (tensor.ends_with(stored))
+      return {std::string(tensor.substr(0, tensor.size() - stored.size())) + std::string(renamed), std::string(tensor)};
+  return {};
+}
+
+bool hasInputsFirst(std::string_view modelType) {
+  return modelType == "gpt_oss" || modelType.starts_with("qwen3_vl_moe");
+}
+
+bool swapsStacks(std::string_view modelType) {
+  return modelType.starts_with("llama4");
+}
+
+} // namespace ztc
