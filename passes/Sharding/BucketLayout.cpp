@@ -17,10 +17,14 @@ namespace {
 /// Buckets stand in the order in which a forward pass reads them.
 enum class Section { Embedding, Block, Rest, Head };
 
+/// Of the first block's buckets where they are cut: what is read first, what is read last, and of both what has no
+/// weight decay. That is little, and apart from it the update of all other elements is that of embedding and head.
+enum class Part { First, Tail, Undecayed };
+
 struct BucketKey {
   Section section;
   int64_t layer;
-  bool tail; ///< what the first block reads last
+  Part part;
   bool frozen;
   llvm::StringRef format; ///< of weights in fewer bits, else empty
   bool kept;              ///< in f32 where the module's policy stores parameters in a narrower type
@@ -28,8 +32,8 @@ struct BucketKey {
   bool codes;             ///< products in fp8 alone read it: ranks may gather its codes
   bool matrices;          ///< what Muon updates: it has other states, and is gathered for its update
   bool operator<(const BucketKey &other) const {
-    return std::tie(section, layer, tail, frozen, format, kept, wide, codes, matrices) <
-           std::tie(other.section, other.layer, other.tail, other.frozen, other.format, other.kept, other.wide,
+    return std::tie(section, layer, part, frozen, format, kept, wide, codes, matrices) <
+           std::tie(other.section, other.layer, other.part, other.frozen, other.format, other.kept, other.wide,
                     other.codes, other.matrices);
   }
 };
@@ -72,7 +76,9 @@ std::string bucketName(const BucketKey &key) {
     name = "embedding";
     break;
   case Section::Block:
-    name = "block" + std::to_string(key.layer) + (key.tail ? "_tail" : "");
+    name = "block" + std::to_string(key.layer);
+    if (key.part != Part::First)
+      name += key.part == Part::Tail ? "_tail" : "_undecayed";
     break;
   case Section::Rest:
     name = "rest";
@@ -165,15 +171,25 @@ void cutFirstBlock(BucketMembers &buckets, func::FuncOp function, const std::vec
     }
   if (first == last || graph::updatesInBackward(function->getParentOfType<ModuleOp>()))
     return;
-  BucketMembers tails;
+  BucketMembers others;
   for (auto &[key, members] : buckets)
     if (key.section == Section::Block && key.layer == first) {
-      BucketKey tail = key;
-      tail.tail = true;
-      if (std::vector<unsigned> taken = takeTail(members, parameters, arguments); !taken.empty())
-        tails[tail] = std::move(taken);
+      std::vector<unsigned> tail = takeTail(members, parameters, arguments);
+      if (tail.empty())
+        continue;
+      BucketKey other = key;
+      other.part = Part::Undecayed;
+      for (std::vector<unsigned> *part : {&members, &tail})
+        if (llvm::any_of(*part, [&](unsigned member) { return parameters[member].decayed; }))
+          llvm::erase_if(*part, [&](unsigned member) {
+            if (!parameters[member].decayed)
+              others[other].push_back(member);
+            return !parameters[member].decayed;
+          });
+      other.part = Part::Tail;
+      others[other] = std::move(tail);
     }
-  buckets.merge(tails);
+  buckets.merge(others);
 }
 
 void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameters) {
@@ -235,7 +251,7 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     const StringRef format = isBytes && stored ? graph::stringifyWeightFormat(stored.getValue()) : StringRef();
     const bool kept = mixed && !isBytes && !graph::isNarrow(parameter.type);
     const bool wide = inBlocks && parameter.trainable && !function.getArgAttr(index, graph::kBlockStates);
-    members[{section, section == Section::Block ? layer : -1, /*tail=*/false, !parameter.trainable, format, kept, wide,
+    members[{section, section == Section::Block ? layer : -1, Part::First, !parameter.trainable, format, kept, wide,
              isReadByFp8ProductsAlone(function.getArgument(index)), parameter.changeFactor.has_value()}]
         .push_back(layout.parameters.size());
     layout.parameters.push_back(parameter);

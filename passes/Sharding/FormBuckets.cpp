@@ -277,8 +277,9 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (!bucket.trainable)
       continue;
-    UpdateEntry &entry =
-        entries.emplace_back(UpdateEntry{parameters[index], gradients[index], {}, masters[index], bucket.decayed, {}});
+    const bool isAll = module->hasAttr(dist::kZero) && bucket.decayed == bucket.elements;
+    UpdateEntry &entry = entries.emplace_back(UpdateEntry{
+        parameters[index], gradients[index], {}, masters[index], isAll ? graph::kAllDecayed : bucket.decayed, {}});
     for (unsigned member : bucket.parameters)
       entry.tensors.push_back({layout.parameters[member].name.str(), layout.parameters[member].offset});
     for (unsigned member : bucket.parameters) {

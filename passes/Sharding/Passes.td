@@ -34,8 +34,8 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
         func.func @eval(%tokens, %targets, %b: tensor<32xf32> {graph.role = #graph.role<parameter_bucket>, graph.bucket = @head}) {
           %w = dist.view %b[0] : tensor<32xf32> -> tensor<8x4xf32>
 
-    One bucket per transformer block, of the first block two where that is worth it (`@block0_tail` has what it reads last: nothing is computed while a
-    whole one would be gathered, and nothing after its gradients are there); embedding, untied head and the rest on their own; trainable and frozen apart. Inside: parameters
+    One bucket per transformer block, of the first block several where that is worth it (`@block0_tail` has what it reads last: nothing is computed while a
+    whole one would be gathered, and nothing after its gradients are there; `@block0_undecayed` what has no weight decay); embedding, untied head and the rest on their own; trainable and frozen apart. Inside: parameters
     with weight decay (without `graph.no_decay`) first; q, k, v and gate, up adjacent. A bucket holds one type: what a policy keeps in f32
     beside narrow parameters lies in buckets of its own (`@block3_f32`), and so do weights that products in fp8 alone read (`@block3_fp8`). Gradient buckets of `@microstep` have the type that ops compute in,
     those of `@update` that of the parameters.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model whose first block is large enough for two buckets: the ZeRO stages agree to the bit on 1, 2 and 3 ranks, memory and traffic are what `ztc memory` says, and
+"""A model whose first block is large enough for several buckets: the ZeRO stages agree to the bit on 1, 2 and 3 ranks, memory and traffic are what `ztc memory` says, and
 a checkpoint goes on at another stage and on other ranks."""
 import json
 import re
@@ -24,7 +24,7 @@ with scratch() as work:
         for zero, plan in enumerate(plans):
             run("ztc", "compile", model, *shape, f"--zero={zero}", "--target=host", "-o", plan)
         named = re.findall(r"^  (block\w*) +\d+ elements", run("ztc", "inspect", plans[3]).stdout, re.MULTILINE)
-        check(f"{precision}: the first block has two buckets, the second one", named == ["block0", "block0_tail", "block1"], named)
+        check(f"{precision}: the first block has a bucket for what it reads last and one for its norms, the second one in all", named == ["block0", "block0_tail", "block0_undecayed", "block1"], named)
         for ranks in (1, 2, 3):
             runs = [train(plan, f"{precision}-{zero}-{ranks}", ranks) for zero, plan in enumerate(plans)]
             table = json.loads(run("ztc", "memory", model, *shape, "--zero=0,1,2,3", f"--gpus={ranks}", "--json").stdout)["rows"]

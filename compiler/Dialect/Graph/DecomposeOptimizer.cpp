@@ -133,7 +133,7 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
   auto whereDecayed = [&, decayed = int64_t(getDecayed())](function_ref<Expr()> with, const Expr &without) {
     if (decayed == 0)
       return without;
-    if (p.type().hasStaticShape() && decayed >= p.dim(0))
+    if (decayed == kAllDecayed || (p.type().hasStaticShape() && decayed >= p.dim(0)))
       return with();
     Expr place = index();
     return select(place < constantLike(place, static_cast<double>(decayed)), with(), without);

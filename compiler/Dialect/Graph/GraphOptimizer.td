@@ -22,7 +22,7 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
   let description = [{
     What becomes of parameter and states is the formula of the rule `optimizer`, which `decompose` writes out. Around it all optimizers
     have in common: the gradient is widened and multiplied by `gradient_scale`; decoupled weight decay, p * (1 - lr * decay), is for elements
-    whose global index is below `decayed`; where `proceed` is false nothing changes. `hyper` is the f32 vector of
+    whose global index is below `decayed` (for all of them where it is the largest i64); where `proceed` is false nothing changes. `hyper` is the f32 vector of
     runtime/Format/StepParameters.h: its fields hold lr, betas, corrections and so on.
     Everything is computed in f32 (f64 for f64), from an f32 master: a bf16 parameter has its i16 remainder in `kept` (join_master,
     split_master), an f16 parameter the f32 master itself, of which it is the rounded form. A bf16 parameter without a master is rounded by

@@ -6,9 +6,13 @@
 #include "runtime/Format/StepParameters.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <functional>
+#include <limits>
 #include <string>
 
 namespace ztc::graph {
+
+/// `decayed` of an update of which every element is, however long: such updates are one kernel.
+inline constexpr int64_t kAllDecayed = std::numeric_limits<int64_t>::max();
 
 /// What the rule of an optimizer reads: flat tensors of one length, in the type in which updates are computed (f32; f64
 /// for f64).
