@@ -43,19 +43,19 @@
 // ZERO0-SAME:    %[[M:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<state_bucket>, graph.state = "exp_avg"}
 // ZERO0:         graph.sum_squares %[[G]] : tensor<?xf32, #dist.shard<@rest>>
 // ZERO0:         %[[GF:.*]] = dist.all_gather %[[G]] axis "data"
-// ZERO0:         graph.optimizer_step "adamw" %[[P]], %[[GF]] keeps(%[[M]], {{.*}} decayed 40 : (tensor<?xf32, #dist.full<@rest>>
+// ZERO0:         graph.optimizer_step "adamw" %[[P]], %[[GF]] keeps(%[[M]], {{.*}} decayed 9223372036854775807 : (tensor<?xf32, #dist.full<@rest>>
 // ... stages 1 and 2 update the own shard of the parameter and gather it ...
 // ZERO1-LABEL: func.func @update(
 // ZERO1-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<parameter_bucket>}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
 // ZERO1-SAME:    %[[M:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<state_bucket>, graph.state = "exp_avg"}
 // ZERO1:         %[[OWN:.*]] = dist.own_shard %[[P]]
-// ZERO1:         %[[NEW:[^,]*]], {{.*}} = graph.optimizer_step "adamw" %[[OWN]], %[[G]] keeps(%[[M]], {{.*}} decayed 40 : (tensor<?xf32, #dist.shard<@rest>>
+// ZERO1:         %[[NEW:[^,]*]], {{.*}} = graph.optimizer_step "adamw" %[[OWN]], %[[G]] keeps(%[[M]], {{.*}} decayed 9223372036854775807 : (tensor<?xf32, #dist.shard<@rest>>
 // ZERO1:         %[[FULL:.*]] = dist.all_gather %[[NEW]] axis "data"
 // ZERO1:         return %[[FULL]],
 // ... and at stage 3 there is nothing but shards.
 // ZERO3-LABEL: func.func @update(
 // ZERO3-NOT:     dist.full
-// ZERO3:         graph.optimizer_step "adamw" {{.*}} decayed 40 : (tensor<?xf32, #dist.shard<@rest>>
+// ZERO3:         graph.optimizer_step "adamw" {{.*}} decayed 9223372036854775807 : (tensor<?xf32, #dist.shard<@rest>>
 // ZERO3-NOT:     dist.full
 // ZERO3:         return
 func.func @microstep(%step: tensor<16xf32> {graph.role = #graph.role<step>},
