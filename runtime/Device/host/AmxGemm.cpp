@@ -5,6 +5,7 @@
 #include "runtime/Device/host/AmxGemmTiles.h"
 #include "runtime/Device/host/Bf16GemmTiles.h"
 #include "runtime/Device/host/Sgemm.h"
+#include "runtime/Device/host/WholeProduct.h"
 #include <algorithm>
 
 namespace ztc {
@@ -35,7 +36,7 @@ bool hasAmxGemm() {
   return has;
 }
 
-AmxGemmPlan::AmxGemmPlan(const MatmulProblem &problem) : problem_(problem), steps_((problem.k + kStep - 1) / kStep) {
+AmxGemmPlan::AmxGemmPlan(const MatmulProblem &problem) : Bf16Blocks(problem), steps_((problem.k + kStep - 1) / kStep) {
   depth_ = evenPiece(steps_, kDepth, 1);
   const uint64_t columns = roundUp(problem.n, kTileColumns), panel = panelOfB(steps_) * sizeof(uint32_t);
   columns_ = std::clamp(kBytesOfB / panel * kTileColumns, kTileColumns, std::min(columns, kColumns));
@@ -57,15 +58,6 @@ bool AmxGemmPlan::hasFewRows() const {
   return problem_.m < SgemmPlan::kFewRows;
 }
 
-AmxGemmPlan::Block AmxGemmPlan::block(size_t index) const {
-  const uint64_t column = index * columns_;
-  return {column, std::min(columns_, problem_.n - column)};
-}
-
-uint64_t AmxGemmPlan::panels(const Block &block) const {
-  return (block.columns + kTileColumns - 1) / kTileColumns;
-}
-
 uint64_t AmxGemmPlan::packedBytes() const {
   return columns_ / kTileColumns * panelOfB(steps_) * sizeof(uint32_t);
 }
@@ -84,13 +76,8 @@ uint64_t AmxGemmPlan::scratchBytes() const {
 void AmxGemmPlan::pack(const Block &block, const uint16_t *b, uint64_t begin, uint64_t end, void *packed) const {
   const uint64_t pairs = (problem_.k + 1) / 2;
   for (uint64_t panel = begin; panel < end; ++panel) {
-    const uint64_t column = block.column + panel * kTileColumns;
-    const uint64_t columns = std::min(kTileColumns, block.column + block.columns - column);
     uint32_t *to = static_cast<uint32_t *>(packed) + panel * panelOfB(steps_);
-    if (problem_.transposeB)
-      Bf16Tiles::packColumns(b + column * problem_.ldb, problem_.ldb, problem_.k, columns, to);
-    else
-      Bf16Tiles::packRows(b + column, problem_.ldb, problem_.k, columns, to);
+    packPanel(block, b, panel, to);
     std::fill(to + pairs * kTileColumns, to + steps_ * kStep / 2 * kTileColumns, 0);
   }
 }
@@ -130,25 +117,6 @@ void AmxGemmPlan::multiply(const Block &block, const uint16_t *a, const void *pa
   AmxTiles::end();
 }
 
-WorkRange AmxGemmPlan::neededSteps(uint64_t row, uint64_t rows, uint64_t begin, uint64_t steps) const {
-  uint64_t from = begin, to = begin + steps;
-  if (problem_.causal == Causal::Left) // zero from here on for the last row
-    to = std::clamp((problem_.diagonal + row + rows + kStep - 1) / kStep, begin, begin + steps);
-  if (problem_.causal == Causal::LeftTransposed && row > problem_.diagonal) // zero up to here for the first row
-    from = std::clamp((row - problem_.diagonal) / kStep, begin, begin + steps);
-  return {from - begin, to - begin};
-}
-
-void AmxGemmPlan::finish(const float *sums, uint64_t rows, uint64_t columns, void *c, uint64_t row,
-                         uint64_t column) const {
-  const uint64_t offset = row * problem_.ldc + column;
-  if (problem_.typeC == plan::BF16)
-    Bf16Tiles::narrow(sums, rows, columns, problem_.alpha, problem_.add, static_cast<uint16_t *>(c) + offset,
-                      problem_.ldc);
-  else
-    Bf16Tiles::store(sums, rows, columns, problem_.alpha, problem_.add, static_cast<float *>(c) + offset, problem_.ldc);
-}
-
 void AmxGemmPlan::multiplyRows(const Rows &piece) const {
   const auto &[block, a, packed, c, first, rows, range, scratch] = piece;
   const uint64_t lda = problem_.lda, ldc = problem_.ldc, tileOfA = depth_ * AmxTiles::kTileBytes;
@@ -173,7 +141,7 @@ void AmxGemmPlan::multiplyRows(const Rows &piece) const {
         const uint64_t height = std::min(kTileRows, rows - row);
         if (problem_.causal == Causal::Scores && block.column + column > problem_.diagonal + first + row + height - 1)
           continue;
-        const WorkRange needed = neededSteps(first + row, height, at, steps);
+        const WorkRange needed = neededSteps(first + row, height, at, steps, kStep);
         float *between = sums + (row * (columns_ / kTileColumns) + panel * kTileRows) * kTileColumns;
         const bool direct = isLast && isStored && (width == kTileColumns || width == kTileColumns / 2);
         const bool endsInTail = hasTail && needed.end == steps && !needed.empty();
@@ -265,19 +233,14 @@ void AmxGemmPlan::multiplyStraight(const uint16_t *a, const uint16_t *b, void *c
 }
 
 void amxGemm(const AmxGemmPlan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
-  std::byte *rest = static_cast<std::byte *>(scratch) + roundUp(plan.packedBytes(), 64);
   if (plan.hasFewRows())
-    return plan.multiplyFewRows(a, b, c, scratch, rest);
-  for (size_t index = 0; index < plan.blocks(); ++index) {
-    const AmxGemmPlan::Block block = plan.block(index);
-    const uint64_t panels = plan.panels(block);
-    plan.pack(block, b, 0, panels, scratch);
-    plan.multiply(block, a, scratch, c, {0, plan.problem().m}, {0, panels}, rest);
-  }
+    plan.multiplyFewRows(a, b, c, scratch, scratchAfterBlock(plan, scratch));
+  else
+    multiplyBlocks(plan, a, b, c, scratch);
 }
 
 uint64_t amxGemmScratchBytes(const AmxGemmPlan &plan) {
-  return roundUp(plan.packedBytes(), 64) + plan.scratchBytes();
+  return wholeScratchBytes(plan);
 }
 
 } // namespace ztc

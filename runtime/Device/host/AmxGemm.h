@@ -1,7 +1,6 @@
 // Products of bf16 matrices by kernels of our own, where the processor has AMX.
 #pragma once
-#include "runtime/Device/host/MatmulProblem.h"
-#include "runtime/Device/host/ThreadPool.h"
+#include "runtime/Device/host/Bf16Blocks.h"
 #include <cstddef>
 #include <cstdint>
 
@@ -18,19 +17,9 @@ bool hasAmxGemm();
 /// 15; then the chain goes on with `sum + (even + odd)`. All is rounded to nearest even; denormal operands and results
 /// count as zero. The sum times alpha, plus C, is rounded once more where C is bf16, denormals to zero. So its bits
 /// depend on k alone: not on m, n, the blocks or who computes it.
-class AmxGemmPlan {
+class AmxGemmPlan : public Bf16Blocks {
 public:
   explicit AmxGemmPlan(const MatmulProblem &problem);
-  const MatmulProblem &problem() const { return problem_; }
-
-  /// Columns [column, column + columns) of op(B).
-  struct Block {
-    uint64_t column, columns;
-  };
-  size_t blocks() const { return (problem_.n + columns_ - 1) / columns_; }
-  Block block(size_t index) const;
-  /// Panels of a block, which pack() takes in any parts.
-  uint64_t panels(const Block &block) const;
 
   /// Bytes of a packed block, and what a thread that multiplies wants as scratch. Any alignment of 64 does.
   uint64_t packedBytes() const;
@@ -58,17 +47,10 @@ private:
   bool copiesA() const;
   bool packsA() const { return problem_.transposeA || copiesA(); }
   uint64_t tailBytes() const;
-  /// Steps of [begin, begin + steps) of k, counted from `begin`, where rows [row, row + rows) of op(A) are not known to
-  /// be zero.
-  WorkRange neededSteps(uint64_t row, uint64_t rows, uint64_t begin, uint64_t steps) const;
-  /// Sums of a tile of `rows` x `columns` into C at (row, column).
-  void finish(const float *sums, uint64_t rows, uint64_t columns, void *c, uint64_t row, uint64_t column) const;
 
-  MatmulProblem problem_;
-  uint64_t steps_;   ///< of k
-  uint64_t depth_;   ///< steps of a piece of k, which changes no bit: a piece goes on with the sums of the one before
-  uint64_t columns_; ///< of a block; the last one may be smaller
-  uint64_t rows_;    ///< that are multiplied by a whole block, then the next ones
+  uint64_t steps_; ///< of k
+  uint64_t depth_; ///< steps of a piece of k, which changes no bit: a piece goes on with the sums of the one before
+  uint64_t rows_;  ///< that are multiplied by a whole block, then the next ones
 };
 
 /// The whole product in one thread; bits are those of pack() and multiply() of any blocks.

@@ -6,6 +6,7 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Device/host/Bf16GemmTiles.h"
 #include "runtime/Device/host/Sgemm.h"
+#include "runtime/Device/host/WholeProduct.h"
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +36,7 @@ bool hasBf16Gemm() {
   return has;
 }
 
-Bf16GemmPlan::Bf16GemmPlan(const MatmulProblem &problem) : problem_(problem), pairs_((problem.k + 1) / 2) {
+Bf16GemmPlan::Bf16GemmPlan(const MatmulProblem &problem) : Bf16Blocks(problem), pairs_((problem.k + 1) / 2) {
   depth_ = evenPiece(pairs_, kDepth, 16);
   const uint64_t columns = roundUp(problem.n, kTileColumns);
   columns_ = std::clamp(kBlockOfB / pairs_ / kTileColumns * kTileColumns, kTileColumns, std::min(columns, kColumns));
@@ -49,15 +50,6 @@ uint64_t Bf16GemmPlan::rowGrain() const {
 
 bool Bf16GemmPlan::copiesA() const {
   return !problem_.transposeA && problem_.lda * sizeof(uint16_t) % kAliasBytes == 0;
-}
-
-Bf16GemmPlan::Block Bf16GemmPlan::block(size_t index) const {
-  const uint64_t column = index * columns_;
-  return {column, std::min(columns_, problem_.n - column)};
-}
-
-uint64_t Bf16GemmPlan::panels(const Block &block) const {
-  return (block.columns + kTileColumns - 1) / kTileColumns;
 }
 
 uint64_t Bf16GemmPlan::packedBytes() const {
@@ -75,15 +67,8 @@ uint64_t Bf16GemmPlan::scratchBytes() const {
 }
 
 void Bf16GemmPlan::pack(const Block &block, const uint16_t *b, uint64_t begin, uint64_t end, void *packed) const {
-  for (uint64_t panel = begin; panel < end; ++panel) {
-    const uint64_t column = block.column + panel * kTileColumns;
-    const uint64_t columns = std::min(kTileColumns, block.column + block.columns - column);
-    uint32_t *to = static_cast<uint32_t *>(packed) + panel * panelOfB(pairs_);
-    if (problem_.transposeB)
-      Bf16Tiles::packColumns(b + column * problem_.ldb, problem_.ldb, problem_.k, columns, to);
-    else
-      Bf16Tiles::packRows(b + column, problem_.ldb, problem_.k, columns, to);
-  }
+  for (uint64_t panel = begin; panel < end; ++panel)
+    packPanel(block, b, panel, static_cast<uint32_t *>(packed) + panel * panelOfB(pairs_));
 }
 
 void Bf16GemmPlan::multiply(const Block &block, const uint16_t *a, const void *packed, void *c, WorkRange rows,
@@ -94,15 +79,6 @@ void Bf16GemmPlan::multiply(const Block &block, const uint16_t *a, const void *p
   for (uint64_t row = rows.begin; row < rows.end; row += chunk)
     multiplyRows(block, a, static_cast<const uint32_t *>(packed), c, row, std::min(chunk, rows.end - row), panels,
                  static_cast<std::byte *>(scratch));
-}
-
-WorkRange Bf16GemmPlan::neededPairs(uint64_t row, uint64_t rows, uint64_t begin, uint64_t pairs) const {
-  uint64_t from = begin, to = begin + pairs;
-  if (problem_.causal == Causal::Left) // zero from here on for the last row
-    to = std::clamp((problem_.diagonal + row + rows + 1) / 2, begin, begin + pairs);
-  if (problem_.causal == Causal::LeftTransposed && row > problem_.diagonal) // zero up to here for the first row
-    from = std::clamp((row - problem_.diagonal) / 2, begin, begin + pairs);
-  return {from - begin, to - begin};
 }
 
 void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uint32_t *packed, void *c, uint64_t first,
@@ -132,8 +108,7 @@ void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uin
         const uint64_t height = std::min(kTileRows, rows - row);
         if (problem_.causal == Causal::Scores && block.column + column > problem_.diagonal + first + row + height - 1)
           continue;
-        const WorkRange needed = neededPairs(first + row, height, at, pairs);
-        const uint64_t offset = (first + row) * ldc + block.column + column;
+        const WorkRange needed = neededSteps(first + row, height, at, pairs, 2);
         float *between = sums + (row / kTileRows * (columns_ / kTileColumns) + panel) * kTileFloats;
         const bool direct = isLast && !isNarrow && (width == kTileColumns || width == kTileColumns / 2);
         Bf16Tiles::Call call;
@@ -146,18 +121,15 @@ void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uin
         call.lda = copies ? ldCopy : lda;
         call.b = right + needed.begin * kTileColumns;
         call.sums = at > 0 ? between : nullptr;
-        call.to = direct ? static_cast<float *>(c) + offset : isLast ? tile : between;
+        call.to = direct   ? static_cast<float *>(c) + (first + row) * ldc + block.column + column
+                  : isLast ? tile
+                           : between;
         call.ldTo = direct ? ldc : kTileColumns;
         call.alpha = direct ? problem_.alpha : 1;
         call.add = direct && problem_.add;
         Bf16Tiles::multiply(call, height, packsA, width);
-        if (!isLast || direct)
-          continue;
-        if (isNarrow)
-          Bf16Tiles::narrow(tile, height, width, problem_.alpha, problem_.add, static_cast<uint16_t *>(c) + offset,
-                            ldc);
-        else
-          Bf16Tiles::store(tile, height, width, problem_.alpha, problem_.add, static_cast<float *>(c) + offset, ldc);
+        if (isLast && !direct)
+          finish(tile, height, width, c, first + row, block.column + column);
       }
     }
   }
@@ -179,17 +151,11 @@ void bf16Gemm(const Bf16GemmPlan &plan, const uint16_t *a, const uint16_t *b, vo
                              .isNarrow = problem.typeC == plan::BF16,
                              .add = problem.add,
                              .alpha = problem.alpha});
-  std::byte *rest = static_cast<std::byte *>(scratch) + roundUp(plan.packedBytes(), 64);
-  for (size_t index = 0; index < plan.blocks(); ++index) {
-    const Bf16GemmPlan::Block block = plan.block(index);
-    const uint64_t panels = plan.panels(block);
-    plan.pack(block, b, 0, panels, scratch);
-    plan.multiply(block, a, scratch, c, {0, plan.problem().m}, {0, panels}, rest);
-  }
+  multiplyBlocks(plan, a, b, c, scratch);
 }
 
 uint64_t bf16GemmScratchBytes(const Bf16GemmPlan &plan) {
-  return roundUp(plan.packedBytes(), 64) + plan.scratchBytes();
+  return wholeScratchBytes(plan);
 }
 
 } // namespace ztc

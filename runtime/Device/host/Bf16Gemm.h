@@ -1,7 +1,6 @@
 // Products of bf16 matrices by kernels of our own, where the processor has AVX512-BF16.
 #pragma once
-#include "runtime/Device/host/MatmulProblem.h"
-#include "runtime/Device/host/ThreadPool.h"
+#include "runtime/Device/host/Bf16Blocks.h"
 #include <cstddef>
 #include <cstdint>
 
@@ -17,19 +16,9 @@ bool hasBf16Gemm();
 /// rounded to nearest even; denormal operands and sums count as zero (VDPBF16PS). The sum times alpha, plus C, is
 /// rounded once more where C is bf16, denormals to zero. So its bits depend on k alone: not on m, n, the blocks or who
 /// computes it.
-class Bf16GemmPlan {
+class Bf16GemmPlan : public Bf16Blocks {
 public:
   explicit Bf16GemmPlan(const MatmulProblem &problem);
-  const MatmulProblem &problem() const { return problem_; }
-
-  /// Columns [column, column + columns) of op(B).
-  struct Block {
-    uint64_t column, columns;
-  };
-  size_t blocks() const { return (problem_.n + columns_ - 1) / columns_; }
-  Block block(size_t index) const;
-  /// Panels of a block, which pack() takes in any parts.
-  uint64_t panels(const Block &block) const;
 
   /// Bytes of a packed block, and what a thread that multiplies wants as scratch. Any alignment of 64 does.
   uint64_t packedBytes() const;
@@ -48,15 +37,10 @@ private:
                     uint64_t rows, WorkRange panels, std::byte *scratch) const;
   /// Whether rows of A are copied before they are multiplied.
   bool copiesA() const;
-  /// Pairs of [begin, begin + pairs) of k, counted from `begin`, where rows [row, row + rows) of op(A) are not known to
-  /// be zero.
-  WorkRange neededPairs(uint64_t row, uint64_t rows, uint64_t begin, uint64_t pairs) const;
 
-  MatmulProblem problem_;
-  uint64_t pairs_;   ///< of k
-  uint64_t depth_;   ///< pairs of a piece of k, which changes no bit: a piece goes on with the sums of the one before
-  uint64_t columns_; ///< of a block; the last one may be smaller
-  uint64_t rows_;    ///< that are multiplied by a whole block, then the next ones
+  uint64_t pairs_; ///< of k
+  uint64_t depth_; ///< pairs of a piece of k, which changes no bit: a piece goes on with the sums of the one before
+  uint64_t rows_;  ///< that are multiplied by a whole block, then the next ones
 };
 
 /// The whole product in one thread; bits are those of pack() and multiply() of any blocks.

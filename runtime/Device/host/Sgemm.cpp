@@ -5,6 +5,7 @@
 #include "runtime/Device/host/Sgemm.h"
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Device/host/WholeProduct.h"
 #include <algorithm>
 #include <cstring>
 #include <immintrin.h>
@@ -264,19 +265,14 @@ void SgemmPlan::multiplyFewRows(const float *a, const float *b, float *c, void *
 }
 
 void sgemm(const SgemmPlan &plan, const float *a, const float *b, float *c, void *scratch) {
-  std::byte *packed = static_cast<std::byte *>(scratch), *packedA = packed + roundUp(plan.packedBytes(), 64);
   if (plan.hasFewRows())
-    return plan.multiplyFewRows(a, b, c, packed, packedA);
-  for (size_t index = 0; index < plan.blocks(); ++index) {
-    const SgemmPlan::Block block = plan.block(index);
-    const uint64_t panels = plan.panels(block);
-    plan.pack(block, b, 0, panels, packed);
-    plan.multiply(block, a, packed, c, {0, plan.problem().m}, {0, panels}, packedA);
-  }
+    plan.multiplyFewRows(a, b, c, scratch, scratchAfterBlock(plan, scratch));
+  else
+    multiplyBlocks(plan, a, b, c, scratch);
 }
 
 uint64_t sgemmScratchBytes(const SgemmPlan &plan) {
-  return roundUp(plan.packedBytes(), 64) + plan.scratchBytes();
+  return wholeScratchBytes(plan);
 }
 
 } // namespace ztc
