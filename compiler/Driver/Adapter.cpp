@@ -233,7 +233,7 @@ private:
     addEntry(module, "linear", module.weight, name, sources);
   }
 
-  /// Weights that are targeted as parameters: transformers 5's routers are no linear modules.
+  /// Weights that are targeted as parameters, such as the routers of transformers 5, which are not linear modules.
   LogicalResult chooseWeights() {
     isFound.assign(config.parameters.size(), false);
     for (const ModelModule &module : model.modules()) {
@@ -366,8 +366,8 @@ private:
     return config.saves(module.renamed) && !isOlder ? module.renamed : module.name;
   }
 
-  /// Parameters that are no module's weight or bias, of modules that are trained whole; fails where one of these has
-  /// experts, whose parameters PEFT has as stacks that checkpoints may have in parts.
+  /// Parameters inside modules that are trained whole, other than the weight and bias of a module. Fails if such a
+  /// module contains experts: PEFT saves their parameters as stacks, which checkpoints may store expert by expert.
   LogicalResult chooseContents() {
     auto isInSaved = [&](StringRef name) { return config.saves(name.rsplit('.').first); };
     auto failOf = [&](const Twine &name) {

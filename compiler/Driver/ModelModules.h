@@ -23,7 +23,7 @@ struct ModelModule {
 /// The modules of one model, found by the names and uses of the parameters of @forward.
 class ModelModules {
 public:
-  /// `hfConfig` is the text of the model's config.json, or empty; without a `forward` there are no modules.
+  /// `hfConfig` is the text of the model's config.json, or empty. A null `forward` has no modules.
   ModelModules(mlir::func::FuncOp forward, llvm::StringRef hfConfig);
 
   const std::vector<ModelModule> &modules() const { return found; }

@@ -36,7 +36,7 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
   const std::optional<FrozenFormat> stored = fromWord<FrozenFormat>(first.format);
   if (!stored)
     return fail("'" + Twine(first.name) + "' is stored as " + first.format + ", which is neither nf4 nor int8");
-  // nf4 is said of either kind: which one the folder has is its own business.
+  // --quantize=nf4 accepts a folder with scales of either kind.
   const bool isSame =
       options.quantize == *stored || (options.quantize == FrozenFormat::Nf4 && *stored == FrozenFormat::Nf4Single);
   if (options.quantize != FrozenFormat::Plain && !isSame)

@@ -102,7 +102,7 @@ std::string bucketName(const BucketKey &key) {
 
 using BucketMembers = std::map<BucketKey, std::vector<unsigned>>;
 
-/// The first op that reads `value`, or what is made of that alone (a transposed weight); null where nobody does.
+/// The first op that reads `value`, or a value computed from it alone (a transposed weight). Null if it has no uses.
 Operation *firstReader(Value value) {
   Operation *first = nullptr;
   for (Operation *user : value.getUsers())

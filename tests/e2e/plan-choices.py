@@ -48,7 +48,7 @@ for c in recommended:
     rivals = [r for r in roomy["choices"] if (r["method"], r["gpus"]) == ("full", c["gpus"])]
     check(f"it is the fastest of its group on {c['gpus']}", c["tokens_per_second"] == max(r["tokens_per_second"] for r in rivals))
 
-# Where a rank's rows are no power of two, micro-batches are what divides them: 840 rows on 8 ranks are 105 each.
+# Micro-batches are divisors of a rank's rows, also where these are not a power of two: 840 rows on 8 ranks are 105 each.
 many = plan("--gpu=H100-80GB", "--gpus=1..8", "--method=full")
 check("on 1 to 8 ranks every row makes the same global batch", {c["gpus"] * c["batch"] * c["accumulate"] for c in many["choices"]} == {840})
 check("and none is left at micro-batches of one row, which are slow", {c["gpus"] for c in many["choices"] if c["batch"] > 1} == set(range(1, 9)), [(c["gpus"], c["batch"]) for c in many["choices"]])
