@@ -87,6 +87,7 @@ struct AttentionForm {
   bool causal = true, windowed = false; ///< windowed: with causal alone
   mlir::Type type;                      ///< f32, bf16 or f16, of the tensors
   bool packed = false;                  ///< rows hold several documents; with causal alone
+  bool softcapped = false;              ///< scores are cap * tanh(x / cap), cap a scalar of the kernel
 };
 inline constexpr int64_t kMaxGpuHeadDim = 512;
 
@@ -119,8 +120,9 @@ public:
 
   /// The service kernels of runtime/Format/ServiceKernels.md, at most one of each kind and constants. The extent is the
   /// caller's. `type` is that of the call's tensors: what enters a product of narrow factors is rounded to it.
-  KernelDescription addAttentionSoftmax(bool causal, mlir::Type type);
-  KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type);
+  /// `softcapped`: scores arrive divided by their cap.
+  KernelDescription addAttentionSoftmax(bool causal, mlir::Type type, bool softcapped = false);
+  KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type, bool softcapped = false);
   KernelDescription addRowDot();
   KernelDescription addCrossEntropyRows(bool training, mlir::Type type, const LogitForm &form = {});
   /// Attention's kernels for GPUs in the order of `gpu_kernels`; none where the module makes none for GPUs, or for

@@ -19,7 +19,8 @@ static unsigned startsBuffer(AttentionKernel kind) {
 
 AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, const AttentionForm &form, int64_t rows)
     : k(kernel), b(kernel.b), kind_(kind), causal_(form.causal), windowed_(form.windowed),
-      packed_(form.packed && kind != AttentionKernel::Delta), dim_(form.headDim), rows_(rows) {
+      packed_(form.packed && kind != AttentionKernel::Delta),
+      softcapped_(form.softcapped && kind != AttentionKernel::Delta), dim_(form.headDim), rows_(rows) {
   element_ = b.element(form.type);
   // Left to itself, the assembler prefers spilling registers to letting fewer than three blocks share a multiprocessor.
   k.blocksTogether = 2;
@@ -31,6 +32,10 @@ AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, co
   kvHeads_ = narrow(k.scalar(2));
   window_ = narrow(k.scalar(3));
   scale_ = b.bitcast(narrow(k.scalar(4)), b.getF32Type());
+  if (softcapped_) {
+    cap_ = b.bitcast(narrow(k.scalar(5)), b.getF32Type());
+    inCaps_ = b.div(scale_, cap_);
+  }
   thread_ = narrow(k.thread());
   // Blocks of all heads take turns; those with the most to do come first.
   Value perHead = over(b.add(seq_, i32(rows - 1)), i32(rows)), block = narrow(k.block());
@@ -147,10 +152,17 @@ Value AttentionEmitter::sees(Value query, Value key, Value edge) {
               kind_ == AttentionKernel::KeyGrad ? less(query, edge) : b.compare(arith::CmpIPredicate::sle, edge, key));
 }
 
-void AttentionEmitter::emitSoftmaxGrad(Value &score, Value &cotangent, Value visible, Value lse, Value delta) {
-  Value p = b.exp(b.sub(b.mul(score, scale_), lse));
+Value AttentionEmitter::score(Value product) {
+  return softcapped_ ? b.mul(b.tanh(b.mul(product, inCaps_)), cap_) : b.mul(product, scale_);
+}
+
+void AttentionEmitter::emitSoftmaxGrad(Value &product, Value &cotangent, Value visible, Value lse, Value delta) {
+  Value bent = softcapped_ ? b.tanh(b.mul(product, inCaps_)) : Value();
+  Value p = b.exp(b.sub(softcapped_ ? b.mul(bent, cap_) : b.mul(product, scale_), lse));
   Value ds = b.mul(b.mul(p, b.sub(cotangent, delta)), scale_);
-  score = masked(visible, p, zero());
+  if (softcapped_)
+    ds = b.mul(ds, b.sub(b.real(b.getF32Type(), 1.0), b.mul(bent, bent)));
+  product = masked(visible, p, zero());
   cotangent = masked(visible, ds, zero());
 }
 
@@ -169,14 +181,16 @@ using namespace codegen;
 static KernelDescription addAttention(KernelModule::State &state, AttentionKernel kind, StringRef name,
                                       ArrayRef<bool> written, const AttentionForm &form) {
   std::string full = (name + typeSuffix(form.type) + "_" + Twine(form.headDim)).str();
+  const bool softcapped = form.softcapped && kind != AttentionKernel::Delta;
   if (form.causal && kind != AttentionKernel::Delta)
     full += (form.windowed ? "_window" : "_causal") + StringRef(form.packed ? "_packed" : "").str();
+  full += softcapped ? "_softcap" : "";
   SmallVector<bool> all(written);
   if (form.packed && kind != AttentionKernel::Delta)
     all.push_back(false);
   int64_t rows = attentionRowsMma(kind, form);
   auto emit = rows ? emitAttentionMma : emitAttentionFma;
-  return deviceService(state, full, all, /*scalars=*/5, AttentionEmitter::kThreads,
+  return deviceService(state, full, all, /*scalars=*/softcapped ? 6 : 5, AttentionEmitter::kThreads,
                        rows ? rows : attentionRowsFma(kind, form),
                        [&](BlockKernel &kernel) { emit(kernel, kind, form); });
 }

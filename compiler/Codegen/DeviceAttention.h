@@ -41,9 +41,11 @@ protected:
   mlir::Value sees(mlir::Value query, mlir::Value key, mlir::Value edge);
   /// Of packed rows where the document of a row of the block starts, for KeyGrad where it ends; else null.
   mlir::Value documentEdge(mlir::Value row);
-  /// Probabilities and the scores' cotangents in place of scores and the probabilities' cotangents.
+  /// The score that a product of a query and a key gives.
+  mlir::Value score(mlir::Value product);
+  /// Probabilities and the products' cotangents in place of products and the probabilities' cotangents.
   /// `visible` is null where all are.
-  void emitSoftmaxGrad(mlir::Value &score, mlir::Value &cotangent, mlir::Value visible, mlir::Value lse,
+  void emitSoftmaxGrad(mlir::Value &product, mlir::Value &cotangent, mlir::Value visible, mlir::Value lse,
                        mlir::Value delta);
   /// `value` where `visible`, which is null where all are; else `otherwise`.
   mlir::Value masked(mlir::Value visible, mlir::Value value, mlir::Value otherwise) {
@@ -66,10 +68,11 @@ protected:
   BlockKernel &k;
   KernelBuilder &b;
   const AttentionKernel kind_;
-  const bool causal_, windowed_, packed_;
+  const bool causal_, windowed_, packed_, softcapped_;
   const int64_t dim_, rows_;
   mlir::Type element_; ///< of the tensors, in the kernel's context
   mlir::Value thread_, seq_, heads_, kvHeads_, window_, scale_;
+  mlir::Value cap_, inCaps_;                  ///< of scores, and scale / cap; null where there is none
   mlir::Value batch_, head_, kvHead_, group_; ///< head_: of queries; for KeyGrad the first of the group
   mlir::Value row_;                           ///< first of the block
 

@@ -206,7 +206,7 @@ private:
       forScores([&](int64_t i, int64_t j, int64_t index) {
         if (hasMask)
           visible[index] = sees(ownRows_[i], column(first, j), edges_[i]);
-        scores[index] = b.mul(scores[index], scale_);
+        scores[index] = score(scores[index]);
         best[i] = b.maximum(best[i], masked(visible[index], scores[index], b.real(b.getF32Type(), lowest)));
       });
       for (int64_t i = 0; i < perThread_; ++i) {

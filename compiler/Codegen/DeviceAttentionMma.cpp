@@ -229,7 +229,7 @@ private:
       for (auto [index, score] : llvm::enumerate(scores)) {
         if (hasMask)
           visible[index] = sees(ownRow(index), column(first, index), ownEdge(index));
-        score = b.mul(score, scale_);
+        score = AttentionEmitter::score(score);
         Value &most = best[index / 2 % 2];
         most = b.maximum(most, masked(visible[index], score, b.real(b.getF32Type(), lowest)));
       }

@@ -26,6 +26,10 @@ public:
     return b.load(b.address(function_.getArgument(1), b.getI64Type(), b.i64(number)), b.getI64Type(), 1);
   }
   Value at(Value base, Value index) { return b.address(base, b.getF32Type(), index); }
+  /// A scalar that holds the bits of a float.
+  Value realScalar(unsigned number) {
+    return b.bitcast(arith::TruncIOp::create(b, b.getI32Type(), scalar(number)), b.getF32Type());
+  }
   Value loadScalar(Value base, Value index) { return rounded(b.load(at(base, index), b.getF32Type(), 1), loadsAs); }
 
   /// The loop over rows; closes the function.
@@ -159,6 +163,16 @@ public:
     }));
   }
 
+  /// The same of cap * tanh(row), which takes the row's place.
+  Value cappedMaximum(Value row, Value low, Value high, bool fromZero, Value cap) {
+    constexpr double lowest = -std::numeric_limits<double>::infinity();
+    return maximum(forColumns(low, high, fromZero, lanesOf(lowest), [&](const Chunk &chunk, Values &lanes) {
+      Value score = b.mul(b.tanh(load(chunk, row, 0.0)), cap);
+      store(chunk, score, row);
+      lanes[chunk.quarter] = b.maximum(lanes[chunk.quarter], only(chunk, score, lowest));
+    }));
+  }
+
   /// The sum of exp(row - maximum), stored in place on request.
   Value rowExponentials(Value row, Value low, Value high, bool fromZero, Value maximum, bool keep) {
     return sum(forColumns(low, high, fromZero, lanesOf(0.0), [&](const Chunk &chunk, Values &lanes) {
@@ -233,6 +247,10 @@ static std::pair<Type, StringRef> narrowType(KernelModule::State &state, Type ty
   return {isNarrow(type) ? state.builder().element(type) : Type(), typeSuffix(type)};
 }
 
+static std::string attentionName(StringRef name, bool causal, bool softcapped, StringRef suffix) {
+  return (name + (causal ? "_causal" : "") + (softcapped ? "_softcap" : "") + suffix).str();
+}
+
 /// A service kernel by its key; emits it on first use.
 static KernelDescription service(KernelModule::State &state, const Twine &key, StringRef name, ArrayRef<bool> written,
                                  llvm::function_ref<void(RowKernel &)> emit) {
@@ -252,14 +270,14 @@ static KernelDescription service(KernelModule::State &state, const Twine &key, S
   return d;
 }
 
-KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
+KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type, bool softcapped) {
   auto [narrow, suffix] = narrowType(*state_, type);
-  std::string name = ((causal ? "attention_softmax_causal" : "attention_softmax") + suffix).str();
+  std::string name = attentionName("attention_softmax", causal, softcapped, suffix);
   return service(*state_, name, name, {true, true}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
     k.padded = true;
     Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2),
-          window = k.scalar(3);
+          window = k.scalar(3), cap = softcapped ? k.splat(k.realScalar(4)) : Value();
     // Pass by pass over a block of rows: what folds the lanes of one row hides behind the next one's columns.
     Value maxima = k.rowValues(0.0), sums = k.rowValues(1.0);
     k.forRowBlocks([&](Value begin, Value end) {
@@ -269,7 +287,9 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
         });
       };
       pass([&](Value row, const Visible &visible, Value index) {
-        b.store(k.rowMaximum(row, visible.low, visible.high, !causal), k.at(maxima, index));
+        Value maximum = cap ? k.cappedMaximum(row, visible.low, visible.high, !causal, cap)
+                            : k.rowMaximum(row, visible.low, visible.high, !causal);
+        b.store(maximum, k.at(maxima, index));
       });
       pass([&](Value row, const Visible &visible, Value index) {
         Value maximum = k.loadScalar(maxima, index);
@@ -288,22 +308,26 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
   });
 }
 
-KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causal, Type type) {
+KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causal, Type type, bool softcapped) {
   auto [narrow, suffix] = narrowType(*state_, type);
-  std::string name = ((causal ? "attention_softmax_grad_causal" : "attention_softmax_grad") + suffix).str();
+  std::string name = attentionName("attention_softmax_grad", causal, softcapped, suffix);
   std::string key = name + " " + std::to_string(llvm::bit_cast<uint64_t>(scale));
   return service(*state_, key, name, {true, true, false, false}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
     k.padded = true;
     Value scores = k.buffer(0), dps = k.buffer(1), lse = k.buffer(2), delta = k.buffer(3);
-    Value first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2), window = k.scalar(3);
+    Value first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2), window = k.scalar(3),
+          cap = softcapped ? k.splat(k.realScalar(4)) : Value();
     k.forRows([&](Value r) {
       Value offset = b.mul(r, ld), row = k.at(scores, offset), dp = k.at(dps, offset);
       Visible visible(k, r, first, columns, window, causal);
       Value rowLse = k.splat(k.loadScalar(lse, r)), rowDelta = k.splat(k.loadScalar(delta, r));
       k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
-        Value p = b.exp(b.sub(k.load(chunk, row, 0.0), rowLse));
+        Value score = k.load(chunk, row, 0.0), bent = cap ? b.tanh(score) : Value();
+        Value p = b.exp(b.sub(cap ? b.mul(bent, cap) : score, rowLse));
         Value ds = b.mul(b.mul(p, b.sub(k.load(chunk, dp, 0.0), rowDelta)), k.vector(scale));
+        if (cap)
+          ds = b.mul(ds, b.sub(k.vector(1.0), b.mul(bent, bent)));
         k.store(chunk, k.rounded(p, narrow), row);
         k.store(chunk, k.rounded(ds, narrow), dp);
       });

@@ -36,6 +36,7 @@ struct AttentionShape {
       : B(q.shape[0]), S(q.shape[1]), Hq(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), starts(starts) {
     mask.sequence = S, mask.width = D;
     mask.causal = op.getCausal(), mask.window = op.getWindow(), mask.scale = op.getScale().convertToDouble();
+    mask.softcap = op.getSoftcap().convertToDouble();
   }
   int64_t queryOffset(int64_t b, int64_t s, int64_t h) const { return ((b * S + s) * Hq + h) * D; }
   int64_t keyOffset(int64_t b, int64_t s, int64_t h) const { return ((b * S + s) * Hkv + h / (Hq / Hkv)) * D; }
@@ -124,7 +125,7 @@ AttentionRow attentionRow(const AttentionHead &head, int64_t query) {
   double max = -std::numeric_limits<double>::infinity(), sum = 0;
   for (int64_t j = 0; j < head.sequence; ++j)
     if (head.sees(query, j)) {
-      row.p[j] = head.scale * dot(head.q[query], head.k[j], head.width);
+      row.p[j] = head.capped(head.scale * dot(head.q[query], head.k[j], head.width));
       max = std::max(max, row.p[j]);
     }
   for (int64_t j = 0; j < head.sequence; ++j)
@@ -143,8 +144,9 @@ double attentionDelta(const AttentionHead &head, int64_t query, const double *ou
 }
 
 PairGradient pairGradient(const AttentionHead &head, int64_t query, int64_t key, double lse, double delta) {
-  const double p = std::exp(head.scale * dot(head.q[query], head.k[key], head.width) - lse);
-  return {p, p * (dot(head.dout[query], head.v[key], head.width) - delta) * head.scale};
+  const double score = head.scale * dot(head.q[query], head.k[key], head.width);
+  const double p = std::exp(head.capped(score) - lse);
+  return {p, p * (dot(head.dout[query], head.v[key], head.width) - delta) * head.scale * head.slopeAt(score)};
 }
 
 void addAttentionRules(RuleTable &table) {

@@ -29,7 +29,7 @@ constexpr double kHidden = 8;
 struct AttentionCall {
   int64_t batch, sequence, heads, kvHeads, width, window, block;
   bool causal, packed, isGradient;
-  double scale;
+  double scale, softcap;
   Type type;
   Type f32;
   std::vector<int64_t> starts; ///< of packed rows: in each row of the batch where the document of a position starts
@@ -47,6 +47,7 @@ struct AttentionCall {
     call.window = grad ? grad.getWindow() : forward.getWindow();
     call.causal = grad ? grad.getCausal() : forward.getCausal();
     call.scale = (grad ? grad.getScale() : forward.getScale()).convertToDouble();
+    call.softcap = (grad ? grad.getSoftcap() : forward.getSoftcap()).convertToDouble();
     call.packed = bool(grad ? grad.getDocumentStarts() : forward.getDocumentStarts());
     call.isGradient = bool(grad);
     call.type = query.getElementType();
@@ -82,10 +83,11 @@ struct AttentionCall {
   std::string text() const {
     std::string type;
     llvm::raw_string_ostream(type) << this->type;
-    return llvm::formatv("attention{0} of {1} x {2} {3} rows, {4} heads ({5} of keys) of {6}{7}{8}{9}, scaled by {10}",
-                         isGradient ? "'s gradient" : "", batch, sequence, type, heads, kvHeads, width,
-                         causal ? ", causal" : "", packed ? ", packed" : "",
-                         window ? ", a window of " + std::to_string(window) : "", scale);
+    return llvm::formatv(
+        "attention{0} of {1} x {2} {3} rows, {4} heads ({5} of keys) of {6}{7}{8}{9}, scaled by {10}{11}",
+        isGradient ? "'s gradient" : "", batch, sequence, type, heads, kvHeads, width, causal ? ", causal" : "",
+        packed ? ", packed" : "", window ? ", a window of " + std::to_string(window) : "", scale,
+        softcap != 0 ? llvm::formatv(", capped at {0}", softcap).str() : "");
   }
   int64_t queryElements() const { return batch * sequence * heads * width; }
   int64_t keyElements() const { return batch * sequence * kvHeads * width; }
@@ -97,6 +99,7 @@ struct AttentionCall {
   AttentionHead mask() const {
     AttentionHead head;
     head.sequence = sequence, head.width = width, head.causal = causal, head.window = window, head.scale = scale;
+    head.softcap = softcap;
     head.starts = packed ? starts.data() : nullptr;
     return head;
   }
@@ -129,11 +132,29 @@ struct ScoreRows {
   int64_t ld;
 };
 
-/// The mask of a row of scores, whose keys are the columns; the row's query is `first` + the row.
+/// The mask and the cap of a row of scores, whose keys are the columns; the row's query is `first` + the row.
 AttentionHead scoresMask(const AttentionCall &call, const AttentionBlock &block) {
   AttentionHead head;
   head.sequence = block.columns, head.width = 1, head.causal = call.causal, head.window = call.window;
+  head.softcap = call.softcap;
   return head;
+}
+
+/// What a score is of the number that stands for it in a row: capped ones arrive divided by their cap.
+double scoreUnit(const AttentionCall &call) {
+  return call.softcap != 0 ? call.softcap : 1;
+}
+
+/// How far a probability may be off, of itself: a cap's tanh by two units in the last place of a score.
+double probabilityTolerance(const AttentionCall &call) {
+  return libraryTolerance(call.type) + call.softcap * 2.5e-7;
+}
+
+std::vector<int64_t> rowScalars(const AttentionCall &call, const AttentionBlock &block, int64_t ld) {
+  std::vector<int64_t> scalars{block.row - block.column, ld, block.columns, call.window};
+  if (call.softcap != 0)
+    scalars.push_back(int64_t(llvm::bit_cast<uint32_t>(float(call.softcap))));
+  return scalars;
 }
 
 std::vector<double> rowOf(const PatternMemory &memory, Type type, int64_t first, int64_t count) {
@@ -145,7 +166,7 @@ std::vector<double> rowOf(const PatternMemory &memory, Type type, int64_t first,
 
 /// Gives the edges of what a row sees scores that count.
 void plantScores(LibraryLaunch &launch, const ScoreRows &scores, const AttentionHead &head, Type f32, int64_t row,
-                 int64_t query) {
+                 int64_t query, double unit) {
   int64_t first = 0, end = head.sequence;
   while (first < end && !head.sees(query, first))
     ++first;
@@ -155,7 +176,7 @@ void plantScores(LibraryLaunch &launch, const ScoreRows &scores, const Attention
   for (auto [column, value] : {std::pair(first - 1, score + kHidden), std::pair(end, score + kHidden),
                                std::pair(first, score), std::pair(end - 1, score)})
     if (column >= 0 && column < scores.ld)
-      launch.memory(scores.buffer).write(row * scores.ld + column, Tensor::scalar(value, f32));
+      launch.memory(scores.buffer).write(row * scores.ld + column, Tensor::scalar(value / unit, f32));
 }
 
 LibraryLaunch softmaxLaunch(const AttentionCall &call, const AttentionBlock &block) {
@@ -164,21 +185,21 @@ LibraryLaunch softmaxLaunch(const AttentionCall &call, const AttentionBlock &blo
   launch.random("scores", call.f32, block.rows * scores.ld, 1);
   launch.poison("lse", uint64_t(block.rows) * 4);
   const int64_t first = block.row - block.column;
-  launch.scalars = {first, scores.ld, block.columns, call.window};
+  launch.scalars = rowScalars(call, block, scores.ld);
   launch.extent = block.rows, launch.units = fewOf(block.rows);
   if (!launch.refused.empty())
     return launch;
   AttentionHead head = scoresMask(call, block);
-  const double one = 1;
-  head.q = {&one, 0};
+  const double unit = scoreUnit(call);
+  head.q = {&unit, 0};
   for (int64_t row : launch.units) {
-    plantScores(launch, scores, head, call.f32, row, first + row);
+    plantScores(launch, scores, head, call.f32, row, first + row, unit);
     const std::vector<double> keys = rowOf(launch.memory(0), call.f32, row * scores.ld, block.columns);
     head.k = {keys.data(), 1};
     const AttentionRow expected = attentionRow(head, first + row);
     for (int64_t column = 0; column < int64_t(llvm::alignTo(uint64_t(block.columns), 16)); ++column)
       launch.expect(0, call.f32, row * scores.ld + column, column < block.columns ? expected.p[size_t(column)] : 0,
-                    libraryTolerance(call.type), column < block.columns && call.type.isF16() ? 1e-7 : 0);
+                    probabilityTolerance(call), column < block.columns && call.type.isF16() ? 1e-7 : 0);
     launch.expect(1, call.f32, row, expected.lse, libraryTolerance(call.f32));
   }
   return launch;
@@ -192,25 +213,27 @@ LibraryLaunch softmaxGradLaunch(const AttentionCall &call, const AttentionBlock 
   launch.random("lse", call.f32, block.rows, 3);
   launch.random("delta", call.f32, block.rows, 4);
   const int64_t first = block.row - block.column;
-  launch.scalars = {first, scores.ld, block.columns, call.window};
+  launch.scalars = rowScalars(call, block, scores.ld);
   launch.extent = block.rows, launch.units = fewOf(block.rows);
   if (!launch.refused.empty())
     return launch;
   AttentionHead head = scoresMask(call, block);
   head.scale = call.scale;
-  const double one = 1, inverse = 1 / call.scale; // scores arrive scaled
+  const double one = 1, inverse = scoreUnit(call) / call.scale; // scores arrive scaled
   head.q = {&inverse, 0}, head.dout = {&one, 0};
   for (int64_t row : launch.units) {
     const std::vector<double> keys = rowOf(launch.memory(0), call.f32, row * scores.ld, block.columns),
                               dps = rowOf(launch.memory(1), call.f32, row * scores.ld, block.columns);
+    head.k = {keys.data(), 1}, head.v = {dps.data(), 1};
+    if (call.softcap != 0) // scores up to the cap: only their own lse keeps p small
+      launch.memory(2).write(row, Tensor::scalar(attentionRow(head, first + row).lse, call.f32));
     const double lse = rowOf(launch.memory(2), call.f32, row, 1)[0],
                  delta = rowOf(launch.memory(3), call.f32, row, 1)[0];
-    head.k = {keys.data(), 1}, head.v = {dps.data(), 1};
     for (int64_t column = 0; column < int64_t(llvm::alignTo(uint64_t(block.columns), 16)); ++column) {
       PairGradient pair{0, 0};
       if (column < block.columns && head.sees(first + row, column))
         pair = pairGradient(head, first + row, column, lse, delta);
-      const double relative = libraryTolerance(call.type);
+      const double relative = probabilityTolerance(call);
       launch.expect(0, call.f32, row * scores.ld + column, pair.p, relative);
       launch.expect(1, call.f32, row * scores.ld + column, pair.ds, relative, std::abs(pair.p * call.scale) * 1e-5);
     }
@@ -258,6 +281,8 @@ public:
     const int64_t perHead = int64_t(llvm::divideCeil(uint64_t(call.sequence), uint64_t(rows)));
     launch.scalars = {call.sequence, call.heads, call.kvHeads, call.window,
                       int64_t(llvm::bit_cast<uint32_t>(float(call.scale)))};
+    if (call.softcap != 0 && kernel != Kernel::Delta)
+      launch.scalars.push_back(int64_t(llvm::bit_cast<uint32_t>(float(call.softcap))));
     const int64_t pairs = call.batch * ownHeads();
     launch.extent = pairs * perHead * rows;
     if (!launch.refused.empty())

@@ -147,6 +147,14 @@ private:
       scores = scores * scale;
       wide(scores);
     }
+    if (double cap = attention.getSoftcap().convertToDouble(); cap != 0.0) {
+      scores = scores / cap;
+      wide(scores);
+      scores = graph::tanh(scores);
+      wide(scores);
+      scores = scores * cap;
+      wide(scores);
+    }
     graph::Expr there = positionsAlong(q, scores.type().getShape(), 2);
     graph::Expr here = positionLike(q, scores.type().getShape());
     graph::Expr visible = there <= here;

@@ -5,12 +5,20 @@
 
 namespace ztc {
 
+/// What ztc's own kernels do beyond cuDNN's attention as it is called here.
+struct AttentionExtras {
+  bool packed = false;     ///< rows hold several documents
+  bool softcapped = false; ///< scores are bent by a tanh before the softmax
+};
+
 /// Why ztc calls no attention of cuDNN for this head length and type (narrow: bf16 or f16), on any GPU; null where it
 /// does. Of packed rows: how many documents a row has changes from step to step, and with it what cuDNN's form for
 /// several sequences in a row (ragged offsets: so many sequences) is made for.
-constexpr const char *cudnnAttentionObstacle(bool narrow, uint64_t headDim, bool packed = false) {
-  if (packed)
+constexpr const char *cudnnAttentionObstacle(bool narrow, uint64_t headDim, AttentionExtras extras = {}) {
+  if (extras.packed)
     return "cuDNN wants the number of documents in a row beforehand";
+  if (extras.softcapped)
+    return "cuDNN is called for scores without a softcap";
   if (!narrow)
     return "cuDNN has no attention in f32";
   if (headDim % 8 != 0)
@@ -55,9 +63,9 @@ constexpr uint64_t cudnnGradientWorkspaceBytes(uint64_t seq, uint64_t heads, uin
 /// Scratch of attention on a GPU, whichever way it takes: its own kernels' gradient needs one float (delta) per row and
 /// head, the forward form none.
 constexpr uint64_t gpuAttentionScratchBytes(uint64_t batch, uint64_t seq, uint64_t heads, uint64_t kvHeads,
-                                            uint64_t headDim, bool narrow, bool grad, bool packed = false) {
+                                            uint64_t headDim, bool narrow, bool grad, AttentionExtras extras = {}) {
   const uint64_t own = grad ? gpuAttentionGradScratchBytes(batch, seq, heads) : 0;
-  if (cudnnAttentionObstacle(narrow, headDim, packed))
+  if (cudnnAttentionObstacle(narrow, headDim, extras))
     return own;
   return std::max(own, cudnnAttentionWorkspaceBytes(batch, seq, heads, kvHeads, headDim, grad));
 }

@@ -24,19 +24,29 @@ void setShape(plan::Attention &attention, const AttentionCase &c) {
   attention.set_block(c.block);
   attention.set_type(c.type);
   attention.set_packed(!c.documents.empty());
+  attention.set_softcap(c.softcap);
 }
 
-template <plan::DataType type> StepRunner makeRunner(bool causal) {
-  return StepRunner({{"softmax", causal ? attentionSoftmax<true, type> : attentionSoftmax<false, type>},
-                     {"softmax_grad", causal ? attentionSoftmaxGrad<true, type> : attentionSoftmaxGrad<false, type>},
+template <bool causal, plan::DataType type, bool capped> StepRunner makeRunner() {
+  return StepRunner({{"softmax", attentionSoftmax<causal, type, capped>},
+                     {"softmax_grad", attentionSoftmaxGrad<causal, type, capped>},
                      {"row_dot", rowDot}});
+}
+template <plan::DataType type> StepRunner makeRunner(const AttentionCase &c) {
+  if (c.softcap != 0)
+    return c.causal ? makeRunner<true, type, true>() : makeRunner<false, type, true>();
+  return c.causal ? makeRunner<true, type, false>() : makeRunner<false, type, false>();
+}
+
+AttentionExtras extrasOf(const AttentionCase &c) {
+  return {!c.documents.empty(), c.softcap != 0};
 }
 
 /// Forward, then the gradient from the forward's own results.
 AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads) {
-  StepRunner runner = c.type == plan::BF16  ? makeRunner<plan::BF16>(c.causal)
-                      : c.type == plan::F16 ? makeRunner<plan::F16>(c.causal)
-                                            : makeRunner<plan::F32>(c.causal);
+  StepRunner runner = c.type == plan::BF16  ? makeRunner<plan::BF16>(c)
+                      : c.type == plan::F16 ? makeRunner<plan::F16>(c)
+                                            : makeRunner<plan::F32>(c);
   const auto tensor = [&](const std::vector<float> &values) { return typedSlot(runner, values, c.type); };
   uint32_t q = tensor(reference.q), k = tensor(reference.k), v = tensor(reference.v), dout = tensor(reference.dout);
   // Results start as rubbish: whatever a step leaves unwritten shows.
@@ -46,9 +56,9 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   const auto scratchFor = [&](bool grad) {
     const uint64_t block = std::min(c.block, c.seq);
     if (onGpu())
-      return runner.scratch(gpuAttentionScratchBytes(c.batch, c.seq, c.heads, c.kvHeads, c.dim, c.type != plan::F32,
-                                                     grad, !c.documents.empty()),
-                            true);
+      return runner.scratch(
+          gpuAttentionScratchBytes(c.batch, c.seq, c.heads, c.kvHeads, c.dim, c.type != plan::F32, grad, extrasOf(c)),
+          true);
     return runner.scratch(c.type == plan::F32 ? attentionScratchBytes(c.seq, block, grad)
                                               : narrowAttentionScratchBytes(c.seq, c.dim, block, grad),
                           true);
@@ -71,7 +81,7 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   const std::string visible = std::string(c.window   ? "_window"
                                           : c.causal ? "_causal"
                                                      : "") +
-                              (c.documents.empty() ? "" : "_packed");
+                              (c.documents.empty() ? "" : "_packed") + (c.softcap != 0 ? "_softcap" : "");
   const std::string heads = gpuSuffix(c.type) + "_" + std::to_string(c.dim), form = heads + visible;
   runner.useGpuKernels(forward, {"gpu_attention" + form});
   runner.useGpuKernels(
@@ -79,7 +89,7 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   runner.runOnce(threads);
   // ZTC_TEST_CUDNN=1: whatever cuDNN takes goes to it.
   if (const char *wanted = std::getenv("ZTC_TEST_CUDNN"); wanted && *wanted == '1') {
-    const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim, !c.documents.empty());
+    const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim, extrasOf(c));
     const std::string used = runner.device().description();
     if (obstacle)
       EXPECT_THAT(used, testing::HasSubstr(std::string("attention and its gradient by own kernels (") + obstacle));
@@ -98,7 +108,7 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
 void expectAttention(const AttentionCase &c) {
   SCOPED_TRACE(testing::Message() << "B" << c.batch << " S" << c.seq << " H" << c.heads << "/" << c.kvHeads << " D"
                                   << c.dim << " block " << c.block << " window " << c.window << " "
-                                  << plan::DataType_Name(c.type));
+                                  << plan::DataType_Name(c.type) << " cap " << c.softcap);
   AttentionReference reference(c);
   AttentionResult one = runAttention(c, reference, 1);
   // P, dS and the results are rounded: several times what one rounding may cost.
@@ -156,6 +166,14 @@ TEST(AttentionConformance, Documents) {
   for (plan::DataType type : {plan::F32, plan::BF16, plan::F16}) {
     expectAttention({2, 100, 4, 2, 16, 32, true, 0, type, {37, 1, 40}});
     expectAttention({1, 200, 2, 1, 16, 64, true, 33, type, {64, 128}});
+  }
+}
+/// Scores reach to about twice the smaller cap.
+TEST(AttentionConformance, Softcap) {
+  for (plan::DataType type : {plan::F32, plan::BF16, plan::F16}) {
+    expectAttention({1, 96, 6, 2, 16, 64, true, 0, type, {}, 0.5});
+    expectAttention({1, 77, 2, 2, 16, 32, false, 0, type, {}, 50});
+    expectAttention({2, 100, 4, 2, 16, 32, true, 33, type, {37, 1, 40}, 0.5});
   }
 }
 /// A document in a packed row has the bits that it has alone.

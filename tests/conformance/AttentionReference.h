@@ -13,6 +13,7 @@ struct AttentionCase {
   uint64_t window = 0;
   plan::DataType type = plan::F32;
   std::vector<uint64_t> documents = {}; ///< lengths, of packed rows: the same in each, the last one to the row's end
+  double softcap = 0;                   ///< scores are softcap * tanh(x / softcap); 0: x
 
   /// Where the document of a position starts.
   uint64_t startOf(uint64_t position) const {
@@ -65,12 +66,19 @@ struct AttentionReference {
     uint64_t first = std::max(c.window && i + 1 > c.window ? i + 1 - c.window : 0, c.startOf(i)),
              end = c.causal ? i + 1 : c.seq;
     std::vector<double> p(c.seq, 0);
+    std::vector<double> slopes(c.seq, 1); ///< of scores by what is capped
     double sum = 0, delta = 0;
     for (uint64_t j = first; j < end; ++j) {
       double score = 0;
       for (uint64_t d = 0; d < c.dim; ++d)
         score += double(q[queryAt(i) + d]) * k[keyAt(j) + d];
-      p[j] = std::exp(score * kReferenceScale);
+      score *= kReferenceScale;
+      if (c.softcap != 0) {
+        const double bent = std::tanh(score / c.softcap);
+        score = bent * c.softcap;
+        slopes[j] = 1 - bent * bent;
+      }
+      p[j] = std::exp(score);
       sum += p[j];
     }
     lse[(b * c.heads + h) * c.seq + i] = std::log(sum);
@@ -85,7 +93,7 @@ struct AttentionReference {
       double dp = 0;
       for (uint64_t d = 0; d < c.dim; ++d)
         dp += double(dout[queryAt(i) + d]) * v[keyAt(j) + d];
-      double ds = p[j] * (dp - delta) * kReferenceScale;
+      double ds = p[j] * (dp - delta) * kReferenceScale * slopes[j];
       for (uint64_t d = 0; d < c.dim; ++d) {
         dq[queryAt(i) + d] += ds * k[keyAt(j) + d];
         dk[keyAt(j) + d] += ds * q[queryAt(i) + d];

@@ -3,6 +3,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/plan.pb.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -26,11 +27,18 @@ template <bool causal> std::pair<int64_t, int64_t> visibleColumns(const int64_t 
   return {window ? std::max<int64_t>(0, position - window + 1) : 0, std::min(position + 1, columns)};
 }
 
-template <bool causal, plan::DataType type = plan::F32>
+/// Of capped scores the cap, the fifth scalar; else 0.
+template <bool capped> float capOf(const int64_t *scalars) {
+  return capped ? std::bit_cast<float>(uint32_t(scalars[4])) : 0;
+}
+
+template <bool causal, plan::DataType type = plan::F32, bool capped = false>
 void attentionSoftmax(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *scores = static_cast<float *>(buffers[0]) + row * scalars[1];
     auto [first, last] = visibleColumns<causal>(scalars, row);
+    for (int64_t c = first; capped && c < last; ++c)
+      scores[c] = float(std::tanh(double(scores[c])) * capOf<capped>(scalars));
     float maximum = -INFINITY;
     double sum = 0;
     for (int64_t c = first; c < last; ++c)
@@ -43,7 +51,7 @@ void attentionSoftmax(void *const *buffers, const int64_t *scalars, int64_t begi
   }
 }
 
-template <bool causal, plan::DataType type = plan::F32>
+template <bool causal, plan::DataType type = plan::F32, bool capped = false>
 void attentionSoftmaxGrad(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *scores = static_cast<float *>(buffers[0]) + row * scalars[1];
@@ -51,8 +59,10 @@ void attentionSoftmaxGrad(void *const *buffers, const int64_t *scalars, int64_t 
     float lse = static_cast<float *>(buffers[2])[row], delta = static_cast<float *>(buffers[3])[row];
     auto [first, last] = visibleColumns<causal>(scalars, row);
     for (int64_t c = 0; c < scalars[2]; ++c) {
-      const float p = c >= first && c < last ? std::exp(scores[c] - lse) : 0;
-      dp[c] = c >= first && c < last ? roundedTo<type>(p * (dp[c] - delta) * kReferenceScale) : 0;
+      const double bent = capped ? std::tanh(double(scores[c])) : 0;
+      const float score = capped ? float(bent * capOf<capped>(scalars)) : scores[c];
+      const float p = c >= first && c < last ? std::exp(score - lse) : 0;
+      dp[c] = c >= first && c < last ? roundedTo<type>(p * (dp[c] - delta) * kReferenceScale * (1 - bent * bent)) : 0;
       scores[c] = roundedTo<type>(p);
     }
   }

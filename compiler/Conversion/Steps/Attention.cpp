@@ -9,17 +9,21 @@ using plan_ir::Access;
 namespace {
 
 /// Attention on a GPU keeps a head's sums in registers.
-FailureOr<SmallVector<KernelDescription>> gpuAttention(Operation *op, KernelModule &kernels, bool isCausal,
-                                                       bool isWindowed, bool isPacked) {
-  auto query = cast<RankedTensorType>(op->getOperand(0).getType());
+template <typename OpTy> FailureOr<SmallVector<KernelDescription>> gpuAttention(OpTy op, KernelModule &kernels) {
+  auto query = cast<RankedTensorType>(op.getQ().getType());
   const int64_t width = query.getShape().back();
   if (width > kMaxGpuHeadDim)
-    return op->emitOpError("there is no attention kernel for a GPU with heads of ")
+    return op.emitOpError("there is no attention kernel for a GPU with heads of ")
                << width << " elements, the most are " << kMaxGpuHeadDim
                << "; compile for the host alone (--target=host)",
            failure();
-  const AttentionForm form{width, isCausal, isCausal && isWindowed, query.getElementType(), isPacked};
-  return llvm::to_vector(kernels.addGpuAttention(form, isa<graph::AttentionGradOp>(op)));
+  const AttentionForm form{width,
+                           op.getCausal(),
+                           op.getCausal() && op.getWindow() != 0,
+                           query.getElementType(),
+                           bool(op.getDocumentStarts()),
+                           !op.getSoftcap().isZero()};
+  return llvm::to_vector(kernels.addGpuAttention(form, std::is_same_v<OpTy, graph::AttentionGradOp>));
 }
 
 LogicalResult emitAttention(Operation *op, StepEmitter &emitter) {
@@ -49,6 +53,7 @@ LogicalResult emitAttention(Operation *op, StepEmitter &emitter) {
   attention.kv_heads = emitter.number(dimensionOf(k, 2));
   attention.head_dim = emitter.number(dimensionOf(q, 3));
   attention.scale = grad ? grad.getScaleAttr() : forward.getScaleAttr();
+  attention.softcap = grad ? grad.getSoftcapAttr() : forward.getSoftcapAttr();
   attention.causal = emitter.flag(grad ? grad.getCausal() : forward.getCausal());
   attention.window = emitter.number(grad ? grad.getWindow() : forward.getWindow());
   attention.block = op->getAttrOfType<IntegerAttr>(plan_ir::kChunk);
@@ -67,12 +72,11 @@ struct AttentionSteps : StepSourceOpInterface::ExternalModel<AttentionSteps, gra
   SmallVector<ServiceKernel> getHostKernels(Operation *op, KernelModule &kernels) const {
     auto attention = cast<graph::AttentionOp>(op);
     return {{"softmax_kernel",
-             kernels.addAttentionSoftmax(attention.getCausal(), getElementTypeOrSelf(attention.getQ().getType()))}};
+             kernels.addAttentionSoftmax(attention.getCausal(), getElementTypeOrSelf(attention.getQ().getType()),
+                                         !attention.getSoftcap().isZero())}};
   }
   FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
-    auto attention = cast<graph::AttentionOp>(op);
-    return gpuAttention(op, kernels, attention.getCausal(), attention.getWindow() != 0,
-                        bool(attention.getDocumentStarts()));
+    return gpuAttention(cast<graph::AttentionOp>(op), kernels);
   }
 };
 
@@ -82,13 +86,13 @@ struct AttentionGradSteps : StepSourceOpInterface::ExternalModel<AttentionGradSt
     auto grad = cast<graph::AttentionGradOp>(op);
     Type type = getElementTypeOrSelf(grad.getQ().getType());
     const double scale = grad.getScale().convertToDouble();
-    return {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal(), type)},
-            {"softmax_grad_kernel", kernels.addAttentionSoftmaxGrad(scale, grad.getCausal(), type)},
+    const bool softcapped = !grad.getSoftcap().isZero();
+    return {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal(), type, softcapped)},
+            {"softmax_grad_kernel", kernels.addAttentionSoftmaxGrad(scale, grad.getCausal(), type, softcapped)},
             {"row_dot_kernel", kernels.addRowDot()}};
   }
   FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
-    auto grad = cast<graph::AttentionGradOp>(op);
-    return gpuAttention(op, kernels, grad.getCausal(), grad.getWindow() != 0, bool(grad.getDocumentStarts()));
+    return gpuAttention(cast<graph::AttentionGradOp>(op), kernels);
   }
 };
 

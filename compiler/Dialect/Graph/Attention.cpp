@@ -23,8 +23,8 @@ int64_t RopeOp::getFlops() {
 }
 
 /// What blocked attention needs on each device; the form without row statistics keeps them beside its scores.
-static ztc::Workspace attentionWorkspace(Value query, Value key, bool isPacked, bool keepsStatistics, bool isGradient,
-                                         const ztc::WorkspaceLimits &limits) {
+static ztc::Workspace attentionWorkspace(Value query, Value key, const ztc::AttentionExtras &extras,
+                                         bool keepsStatistics, bool isGradient, const ztc::WorkspaceLimits &limits) {
   RankedTensorType q = tensorOf(query);
   const uint64_t batch = q.getDimSize(0), seq = q.getDimSize(1), heads = q.getDimSize(2), width = q.getDimSize(3);
   const uint64_t keyHeads = tensorOf(key).getDimSize(2);
@@ -34,8 +34,8 @@ static ztc::Workspace attentionWorkspace(Value query, Value key, bool isPacked, 
     workspace.parts.push_back({"lse", /*isPerThread=*/false, 4 * batch * heads * seq});
   const uint64_t bytes = isNarrow(q) ? ztc::narrowAttentionScratchBytes(seq, width, block, isGradient)
                                      : ztc::attentionScratchBytes(seq, block, isGradient);
-  uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient, isPacked);
-  if (isGradient && !ztc::cudnnAttentionObstacle(isNarrow(q), width, isPacked))
+  uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient, extras);
+  if (isGradient && !ztc::cudnnAttentionObstacle(isNarrow(q), width, extras))
     onGpu = std::max(onGpu, ztc::cudnnGradientWorkspaceBytes(seq, heads, keyHeads, width, limits.lossGpuBytes));
   workspace.parts.push_back(
       {"scores", /*isPerThread=*/true, bytes, onGpu ? std::optional(onGpu) : std::nullopt}); // a GPU has no threads
@@ -43,36 +43,41 @@ static ztc::Workspace attentionWorkspace(Value query, Value key, bool isPacked, 
   return workspace;
 }
 
+template <typename OpTy> static ztc::AttentionExtras extrasOf(OpTy op) {
+  return {bool(op.getDocumentStarts()), !op.getSoftcap().isZero()};
+}
 ztc::Workspace AttentionOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
-  return attentionWorkspace(getQ(), getK(), bool(getDocumentStarts()), !getLse(), /*isGradient=*/false, limits);
+  return attentionWorkspace(getQ(), getK(), extrasOf(*this), !getLse(), /*isGradient=*/false, limits);
 }
 ztc::Workspace AttentionGradOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
-  return attentionWorkspace(getQ(), getK(), bool(getDocumentStarts()), /*keepsStatistics=*/false, /*isGradient=*/true,
-                            limits);
+  return attentionWorkspace(getQ(), getK(), extrasOf(*this), /*keepsStatistics=*/false, /*isGradient=*/true, limits);
 }
 
-/// (C1), (C2), (C5) and (C6) of attention; its gradient has the same operands.
-static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool causal, int64_t window,
-                                     Value documentStarts) {
-  RankedTensorType q = tensorOf(query), k = tensorOf(key);
+/// (C1), (C2), (C5), (C6) and (C7) of attention; its gradient has the same operands and attributes.
+template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
+  const bool causal = op.getCausal();
+  const int64_t window = op.getWindow();
+  Value documentStarts = op.getDocumentStarts();
+  RankedTensorType q = tensorOf(op.getQ()), k = tensorOf(op.getK());
   if (q.getRank() != 4 || k.getRank() != 4)
-    return op->emitOpError("q, k and v are not 4-D: ") << q << " and " << k;
+    return op.emitOpError("q, k and v are not 4-D: ") << q << " and " << k;
   for (int64_t i : {0, 1, 3})
     if (q.getDimSize(i) != k.getDimSize(i))
-      return op->emitOpError("dimension ")
+      return op.emitOpError("dimension ")
              << i << " of q and k differ: " << q.getDimSize(i) << " and " << k.getDimSize(i);
   if (k.getDimSize(2) == 0 || q.getDimSize(2) % k.getDimSize(2) != 0)
-    return op->emitOpError("key heads do not divide query heads: ") << k.getDimSize(2) << " and " << q.getDimSize(2);
+    return op.emitOpError("key heads do not divide query heads: ") << k.getDimSize(2) << " and " << q.getDimSize(2);
   if (window < 0 || (window > 0 && !causal))
-    return op->emitOpError("window ") << window << " is negative or not causal";
+    return op.emitOpError("window ") << window << " is negative or not causal";
+  if (!op.getSoftcap().isFinite() || op.getSoftcap().convertToDouble() < 0)
+    return op.emitOpError("softcap is negative or not finite: ") << op.getSoftcap().convertToDouble();
   if (!documentStarts)
     return success();
   if (!causal)
-    return op->emitOpError("has document_starts and is not causal");
+    return op.emitOpError("has document_starts and is not causal");
   if (RankedTensorType starts = tensorOf(documentStarts);
       starts.getShape() != ArrayRef<int64_t>{q.getDimSize(0), q.getDimSize(1)})
-    return op->emitOpError("document_starts are not (")
-           << q.getDimSize(0) << ", " << q.getDimSize(1) << "): " << starts;
+    return op.emitOpError("document_starts are not (") << q.getDimSize(0) << ", " << q.getDimSize(1) << "): " << starts;
   return success();
 }
 
@@ -85,8 +90,8 @@ static LogicalResult verifyStatistics(Operation *op, Value query, Value statisti
 }
 
 LogicalResult AttentionOp::verify() {
-  // (C1), (C2), (C5), (C6); (C3) is a trait
-  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow(), getDocumentStarts())))
+  // (C1), (C2), (C5), (C6), (C7); (C3) is a trait
+  if (failed(verifyAttention(*this)))
     return failure();
   // (C4)
   return getLse() ? verifyStatistics(*this, getQ(), getLse()) : success();
@@ -94,7 +99,7 @@ LogicalResult AttentionOp::verify() {
 
 LogicalResult AttentionGradOp::verify() {
   // (C1); (C2) is a trait
-  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow(), getDocumentStarts())))
+  if (failed(verifyAttention(*this)))
     return failure();
   return verifyStatistics(*this, getQ(), getLse());
 }

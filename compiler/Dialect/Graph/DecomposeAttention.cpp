@@ -81,6 +81,8 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   Expr q(builder, getLoc(), getQ());
   Expr v = layout.key(q.with(getV()));
   Expr scores = wideMatmul(layout.query(q), layout.key(q.with(getK())), false, true) * getScale().convertToDouble();
+  if (const double cap = getSoftcap().convertToDouble(); cap != 0.0)
+    scores = tanh(scores / cap) * cap;
   scores = layout.mask(scores, -kInfinity, getCausal(), getWindow(), getDocumentStarts());
   Expr maximum = reduceMaxLast(scores);
   Expr e = exp(scores - broadcastLike(maximum, scores));
@@ -104,11 +106,19 @@ FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
   Expr lse = castTo(place.with(getLse()), computeType(narrow));
   lse = reshape(lse, {layout.batch, layout.heads, layout.sequence, 1});
 
-  Expr scores = wideMatmul(q, k, false, true) * scale;
+  Expr scores = wideMatmul(q, k, false, true) * scale, bent = scores; // tanh(scores / cap)
+  const double cap = getSoftcap().convertToDouble();
+  if (cap != 0.0) {
+    bent = tanh(scores / cap);
+    scores = bent * cap;
+  }
   Expr p = layout.mask(exp(scores - broadcastLike(lse, scores)), 0.0, getCausal(), getWindow(), getDocumentStarts());
   Expr delta = reduceSumLast(widen(dout) * widen(out));
   Expr dp = wideMatmul(dout, v, false, true);
-  Expr ds = castTo(p * (dp - broadcastLike(delta, dp)) * scale, narrow);
+  Expr ds = p * (dp - broadcastLike(delta, dp)) * scale;
+  if (cap != 0.0)
+    ds = ds * (1.0 - bent * bent);
+  ds = castTo(ds, narrow);
   Expr dq = layout.queryBack(matmul(ds, k));
   Expr dk = castTo(layout.keyBack(wideMatmul(ds, q, true, false)), narrow);
   Expr dv = castTo(layout.keyBack(wideMatmul(castTo(p, narrow), dout, true, false)), narrow);

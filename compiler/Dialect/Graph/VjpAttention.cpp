@@ -39,9 +39,10 @@ LogicalResult AttentionOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context
     return emitOpError("has no derivative of its row statistics");
   if (!g || (!context.wants(0) && !context.wants(1) && !context.wants(2)))
     return success();
-  auto grad = AttentionGradOp::create(builder, getLoc(), context.operand(0), context.operand(1), context.operand(2),
-                                      context.result(0), context.result(1), g, getDocumentStarts(),
-                                      getScale().convertToDouble(), getCausal(), getWindow());
+  auto grad =
+      AttentionGradOp::create(builder, getLoc(), context.operand(0), context.operand(1), context.operand(2),
+                              context.result(0), context.result(1), g, getDocumentStarts(),
+                              getScale().convertToDouble(), getCausal(), getWindow(), getSoftcap().convertToDouble());
   for (unsigned i = 0; i < 3; ++i)
     if (context.wants(i))
       context.accumulate(i, grad->getResult(i));

@@ -28,7 +28,7 @@ def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64
   let summary = "C = op(A) op(B), or added to C.";
 }
 def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
-    UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,
+    UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$softcap, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,
     OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad, UnitAttr:$packed, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Attention, or with `grad` its cotangents.";
 }

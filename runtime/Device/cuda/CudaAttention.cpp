@@ -65,8 +65,8 @@ private:
   /// What no run can change is known to the compiler, too: cudnnAttentionObstacle.
   void choose() {
     std::string obstacle;
-    if (const char *known =
-            cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(), attention_.packed()))
+    if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(),
+                                                   {attention_.packed(), attention_.softcap() != 0}))
       obstacle = known;
     else
       obstacle = findGraph().message();
@@ -145,6 +145,8 @@ private:
     for (uint64_t scalar : {attention_.seq(), attention_.heads(), attention_.kv_heads(), attention_.window(),
                             uint64_t(std::bit_cast<uint32_t>(float(attention_.scale())))})
       parameters_.push_back(scalar);
+    if (attention_.softcap() != 0 && &kernel != delta())
+      parameters_.push_back(std::bit_cast<uint32_t>(float(attention_.softcap())));
     parameters_.push_back(attention_.batch() * heads * blocks * rows);
     return launch(kernel, parameters_.data(), parameters_.size());
   }

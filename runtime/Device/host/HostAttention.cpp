@@ -25,7 +25,6 @@ public:
     ZTC_ASSIGN_OR_RETURN(softmax_, resources_.kernels.find(attention.softmax_kernel()));
     if (packed_)
       ZTC_RETURN_IF_ERROR(requireElements(from, Starts, {batch_, seq_}));
-    scale_ = float(attention.scale());
     return forAllSizes([&](const QueryBlock &block) -> Status {
       const Products products = productsOf(block);
       ZTC_RETURN_IF_ERROR(resources_.matmuls.reserve(products.scores));
@@ -66,7 +65,6 @@ private:
   }
 
   KernelFunction softmax_ = nullptr;
-  float scale_ = 1;
 };
 
 /// Operands: q, k, v, out, lse, dout, dq, dk, dv, scratch, and of packed rows starts. One task is a (batch, key/value
@@ -89,7 +87,6 @@ public:
     ZTC_ASSIGN_OR_RETURN(rowDot_, resources_.kernels.find(attention.row_dot_kernel()));
     if (packed_)
       ZTC_RETURN_IF_ERROR(requireElements(from, Starts, {batch_, seq_}));
-    scale_ = float(attention.scale());
     return forAllSizes([&](const QueryBlock &block) -> Status {
       const Products products = productsOf(block);
       for (const MatmulProblem &product : {products.scores, products.dscores, products.mix, products.spread})
@@ -154,7 +151,6 @@ private:
   }
 
   KernelFunction softmaxGrad_ = nullptr, rowDot_ = nullptr;
-  float scale_ = 1;
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "runtime/Format/ScratchSizes.h"
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,6 +39,9 @@ protected:
     window_ = attention.window();
     causal_ = attention.causal();
     packed_ = attention.packed();
+    softcap_ = float(attention.softcap());
+    // The service kernels take capped scores divided by their cap.
+    scale_ = float(attention.softcap() != 0 ? attention.scale() / attention.softcap() : attention.scale());
     if (!batch_ || !seq_ || !heads_ || !kvHeads_ || !dim_ || heads_ % kvHeads_ != 0)
       return dataLoss("attention has an empty dimension or heads that do not divide");
     const uint64_t block = std::min(std::max<uint64_t>(1, attention.block()), seq_);
@@ -155,9 +159,10 @@ protected:
     return ((batch * seq_ + position) * kvHeads_ + kvHead) * dim_;
   }
   uint64_t rowOffset(uint64_t batch, uint64_t head, uint64_t row) const { return (batch * heads_ + head) * seq_ + row; }
-  /// The service kernels' scalars: first, ld, columns, window; positions count from the block's first column.
-  std::array<int64_t, 4> kernelScalars(const QueryBlock &block) const {
-    return {int64_t(block.row - block.column), int64_t(ld_), int64_t(block.columns), int64_t(window_)};
+  /// The service kernels' scalars: first, ld, columns, window, cap; positions count from the block's first column.
+  std::array<int64_t, 5> kernelScalars(const QueryBlock &block) const {
+    return {int64_t(block.row - block.column), int64_t(ld_), int64_t(block.columns), int64_t(window_),
+            int64_t(std::bit_cast<uint32_t>(softcap_))};
   }
 
   /// The blocks of positions [start, end) of a row.
@@ -183,6 +188,7 @@ protected:
 
   uint64_t batch_ = 0, seq_ = 0, heads_ = 0, kvHeads_ = 0, dim_ = 0, window_ = 0;
   bool causal_ = false, packed_ = false;
+  float scale_ = 1, softcap_ = 0;               ///< alpha of the products that are scores; 0: no cap
   uint64_t blockRows_ = 0;                      ///< of the largest block
   uint64_t ld_ = 0;                             ///< elements between rows of scores
   uint64_t scoresBytes_ = 0, scratchBytes_ = 0; ///< per worker

@@ -27,7 +27,6 @@ protected:
     wholeBytes_ = scratchBytes(seq_ * dim_);
     rowsBytes_ = scratchBytes(blockRows_ * dim_);
     native_ = multipliesNatively(attention.type());
-    scale_ = float(attention.scale());
     const RowLayout panel{plan::F32, dim_};
     queries_ = native_ ? queryLayout(attention.type()) : panel;
     keys_ = native_ ? keyLayout(attention.type()) : panel;
@@ -57,7 +56,6 @@ protected:
 
   NarrowType type_ = NarrowType::Bf16;
   bool native_ = false;
-  float scale_ = 1;
   RowLayout queries_, keys_, scores_;       ///< operands of products
   uint64_t panelsAt_ = 0;                   ///< in a worker's scratch: after the scores
   uint64_t wholeBytes_ = 0, rowsBytes_ = 0; ///< of a panel of the sequence, of a block

@@ -5,6 +5,7 @@
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepExecutions.h"
 #include "runtime/Format/Steps/StepWords.h"
+#include <cmath>
 #include <fmt/format.h>
 #include <initializer_list>
 
@@ -14,12 +15,24 @@ using namespace plan;
 
 namespace {
 
-/// Kernels for GPUs from number `first` on have a buffer more where rows are packed.
-Status checkPacked(const StepCheck &check, const Attention &attention, int first) {
-  for (int i = first; i < attention.gpu_kernels_size(); ++i)
-    if (const std::string &name = check.plan.kernels(int(attention.gpu_kernels(i))).name();
-        (name.find("_packed") != std::string::npos) != attention.packed())
-      return dataLoss(fmt::format("kernel '{}' of attention that is {}packed", name, attention.packed() ? "" : "not "));
+/// A kernel has a buffer or a scalar more where attention is `what`, and says so in its name by `mark`.
+Status checkMark(const StepCheck &check, uint32_t kernel, const char *mark, bool is, const char *what) {
+  const std::string &name = check.plan.kernels(int(kernel)).name();
+  if ((name.find(mark) != std::string::npos) != is)
+    return dataLoss(fmt::format("kernel '{}' of attention that is {}{}", name, is ? "" : "not ", what));
+  return Status::ok();
+}
+
+/// Kernels for GPUs from number `first` on, and the host's rows of scores.
+Status checkMarks(const StepCheck &check, const Attention &attention, int first) {
+  const bool softcapped = attention.softcap() != 0;
+  for (int i = first; i < attention.gpu_kernels_size(); ++i) {
+    ZTC_RETURN_IF_ERROR(checkMark(check, attention.gpu_kernels(i), "_packed", attention.packed(), "packed"));
+    ZTC_RETURN_IF_ERROR(checkMark(check, attention.gpu_kernels(i), "_softcap", softcapped, "softcapped"));
+  }
+  for (uint32_t kernel : {attention.softmax_kernel(), attention.grad() ? attention.softmax_grad_kernel() : kAbsent})
+    if (kernel != kAbsent)
+      ZTC_RETURN_IF_ERROR(checkMark(check, kernel, "_softcap", softcapped, "softcapped"));
   return Status::ok();
 }
 
@@ -27,25 +40,28 @@ Status checkKernels(const StepCheck &check, const Attention &attention) {
   const std::string form = fmt::format("{}_{}", kernelTypeSuffix(attention.type()), attention.head_dim());
   if (attention.packed() && !attention.causal())
     return dataLoss("attention of packed rows that is not causal");
+  if (!(attention.softcap() >= 0 && std::isfinite(float(attention.softcap()))))
+    return dataLoss(fmt::format("attention with a softcap of {}", attention.softcap()));
   const bool isForGpus = !attention.gpu_kernels().empty();
   if (!attention.grad()) {
     ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention" + form}));
-    ZTC_RETURN_IF_ERROR(checkPacked(check, attention, 0));
-    return check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus);
+    ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus));
+    return checkMarks(check, attention, 0);
   }
   ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention_delta" + form, "gpu_attention_grad_keys" + form,
                                                     "gpu_attention_grad_queries" + form}));
-  ZTC_RETURN_IF_ERROR(checkPacked(check, attention, 1)); // delta is the same
   ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus));
   ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_grad_kernel(), "attention_softmax_grad", isForGpus));
-  return check.hostService(attention.row_dot_kernel(), "row_dot", isForGpus);
+  ZTC_RETURN_IF_ERROR(check.hostService(attention.row_dot_kernel(), "row_dot", isForGpus));
+  return checkMarks(check, attention, 1); // delta is the same
 }
 
 /// What only a run knows, whether cuDNN is there and what it takes, is left open.
 CallExecution gpuExecution(const Plan &plan, const Step &step) {
   const Attention &attention = step.attention();
   const std::string common = "no scores in memory, no atomic sums";
-  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(), attention.packed()))
+  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(),
+                                                    {attention.packed(), attention.softcap() != 0}))
     return {"gpu", "own kernels", fmt::format("{}; {}", obstacle, common), gpuKernelsOf(attention)};
   return {
       "gpu", "cuDNN or own kernels",
@@ -91,9 +107,10 @@ public:
 
   std::string text(const Plan &, const Step &step) const override {
     const Attention &a = step.attention();
-    return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
-                       a.kv_heads(), a.head_dim(), typeText(a.type()), a.causal() ? " causal" : "",
-                       a.window() ? fmt::format(" window {}", a.window()) : "", a.packed() ? " packed" : "");
+    return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(),
+                       a.heads(), a.kv_heads(), a.head_dim(), typeText(a.type()), a.causal() ? " causal" : "",
+                       a.window() ? fmt::format(" window {}", a.window()) : "", a.packed() ? " packed" : "",
+                       a.softcap() != 0 ? fmt::format(" softcap {}", a.softcap()) : "");
   }
 
   const char *family(const Step &step) const override {

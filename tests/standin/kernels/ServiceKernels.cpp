@@ -15,7 +15,7 @@ using namespace ztc;
 /// Those of the attention tests.
 struct Heads {
   int64_t dim;
-  bool causal = true, windowed = false, packed = false;
+  bool causal = true, windowed = false, packed = false, softcapped = false;
 };
 
 int main(int argc, char **argv) {
@@ -71,10 +71,13 @@ int main(int argc, char **argv) {
                         {16, true, true},
                         {16, false},
                         {16, true, false, true},
-                        {16, true, true, true}})
+                        {16, true, true, true},
+                        {16, true, false, false, true},
+                        {16, false, false, false, true},
+                        {16, true, true, true, true}})
       for (bool grad : {false, true})
-        for (const KernelDescription &kernel :
-             module.addGpuAttention({heads.dim, heads.causal, heads.windowed, type, heads.packed}, grad))
+        for (const KernelDescription &kernel : module.addGpuAttention(
+                 {heads.dim, heads.causal, heads.windowed, type, heads.packed, heads.softcapped}, grad))
           kernels.push_back(kernel);
   auto images = module.emit(targets);
   if (failed(images))

@@ -45,7 +45,7 @@ struct AttentionOnGpu {
   std::vector<KernelDescription> forward, grad;
 
   explicit AttentionOnGpu(const AttentionCase &c) {
-    AttentionForm form{int64_t(c.dim), c.causal, c.window != 0, typeOf(c.type), !c.documents.empty()};
+    AttentionForm form{int64_t(c.dim), c.causal, c.window != 0, typeOf(c.type), !c.documents.empty(), c.softcap != 0};
     forward = module.addGpuAttention(form, /*grad=*/false);
     grad = module.addGpuAttention(form, /*grad=*/true);
     auto images = module.emit({"simt"});
@@ -79,10 +79,11 @@ struct AttentionOnGpu {
     for (auto [kernel, operands] : llvm::zip(kernels, buffers)) {
       const uint64_t rows = kernel.device.unitsPerBlock, heads = &operands == &buffers[2] ? c.kvHeads : c.heads;
       const uint64_t extent = c.batch * heads * ((c.seq + rows - 1) / rows * rows);
-      if (!launchOnGpu(*image, kernel, operands,
-                       {int64_t(c.seq), int64_t(c.heads), int64_t(c.kvHeads), int64_t(c.window),
-                        std::bit_cast<int32_t>(float(kReferenceScale))},
-                       int64_t(extent), order))
+      std::vector<int64_t> scalars{int64_t(c.seq), int64_t(c.heads), int64_t(c.kvHeads), int64_t(c.window),
+                                   std::bit_cast<int32_t>(float(kReferenceScale))};
+      if (c.softcap != 0 && &operands != &buffers[1])
+        scalars.push_back(std::bit_cast<int32_t>(float(c.softcap)));
+      if (!launchOnGpu(*image, kernel, operands, scalars, int64_t(extent), order))
         return {};
     }
     return {out, lse, dq, dk, dv};
@@ -92,7 +93,7 @@ struct AttentionOnGpu {
 void expectAttention(const AttentionCase &c) {
   SCOPED_TRACE(testing::Message() << "B" << c.batch << " S" << c.seq << " H" << c.heads << "/" << c.kvHeads << " D"
                                   << c.dim << " window " << c.window << (c.causal ? " " : " not causal ")
-                                  << plan::DataType_Name(c.type));
+                                  << plan::DataType_Name(c.type) << " cap " << c.softcap);
   AttentionReference reference(c);
   AttentionOnGpu attention(c);
   ASSERT_TRUE(attention.image);
@@ -145,6 +146,16 @@ TEST(CodegenAttention, Documents) {
   expectAttention({1, 140, 1, 1, 128, 0, true, 0, plan::BF16, {5, 100}});
 }
 
+TEST(CodegenAttention, Softcap) {
+  for (plan::DataType type : {plan::F32, plan::BF16, plan::F16}) {
+    expectAttention({1, 70, 6, 2, 16, 0, true, 0, type, {}, 0.5});
+    expectAttention({1, 65, 2, 2, 16, 0, false, 0, type, {}, 50});
+    expectAttention({1, 90, 2, 1, 16, 0, true, 20, type, {31, 33}, 0.5});
+  }
+  expectAttention({1, 37, 2, 1, 256, 0, true, 0, plan::BF16, {}, 50});
+  expectAttention({1, 70, 2, 1, 128, 0, true, 33, plan::BF16, {}, 50});
+}
+
 namespace {
 /// The kernels of models' heads, in one module.
 struct LargeAttention {
@@ -154,9 +165,10 @@ struct LargeAttention {
   LargeAttention() {
     for (auto [dim, type] : {std::pair(128, plan::F32), {64, plan::BF16}, {128, plan::BF16}})
       for (bool grad : {false, true})
-        for (const KernelDescription &kernel :
-             module.addGpuAttention({dim, /*causal=*/true, /*windowed=*/false, typeOf(type)}, grad))
-          kernels.push_back(kernel);
+        for (bool softcapped : {false, true})
+          for (const KernelDescription &kernel :
+               module.addGpuAttention({.headDim = dim, .type = typeOf(type), .softcapped = softcapped}, grad))
+            kernels.push_back(kernel);
   }
 };
 } // namespace

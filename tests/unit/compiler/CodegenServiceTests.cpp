@@ -1,6 +1,7 @@
 // Service kernels against plain loops in double.
 #include "KernelHarness.h"
 #include "runtime/Core/FloatTypes.h"
+#include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -104,6 +105,40 @@ TEST(CodegenService, AttentionSoftmaxGrad) {
         ASSERT_NEAR(scores[at], untouched ? s[at] : p, 2e-6 * (1 + p));
         ASSERT_NEAR(dp[at], untouched ? d[at] : ds, 2e-6 * (1 + 6 * p));
       }
+  }
+}
+
+/// Scores that arrive divided by their cap.
+TEST(CodegenService, AttentionSoftmaxOfCappedScores) {
+  constexpr double scale = 0.125, cap = 2.5;
+  for (const Block &block : kBlocks) {
+    Service forward([&](KernelModule &module) { return module.addAttentionSoftmax(block.causal, f32(), true); });
+    Service grad(
+        [&](KernelModule &module) { return module.addAttentionSoftmaxGrad(scale, block.causal, f32(), true); });
+    std::vector<float> scores = randomFloats(block.rows * block.ld, 1), dp = randomFloats(scores.size(), 2);
+    spoilInvisible(block, scores);
+    spoilInvisible(block, dp);
+    std::vector<float> lse(block.rows), delta = randomFloats(block.rows, 4), p = scores, s = scores, ds = dp;
+    std::vector<int64_t> scalars{block.first, block.ld, block.columns, block.window,
+                                 std::bit_cast<int32_t>(float(cap))};
+    forward.run({p.data(), lse.data()}, scalars, 0, block.rows);
+    grad.run({s.data(), ds.data(), lse.data(), delta.data()}, scalars, 0, block.rows);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      auto bent = [&](int64_t c) { return std::tanh(double(scores[r * block.ld + c])); };
+      double sum = 0;
+      for (int64_t c = block.low(r); c < block.high(r); ++c)
+        sum += std::exp(cap * bent(c));
+      EXPECT_NEAR(lse[r], std::log(sum), 1e-6);
+      for (int64_t c = 0; c < block.padded(); ++c) {
+        const int64_t at = r * block.ld + c;
+        const bool visible = c >= block.low(r) && c < block.high(r);
+        const double want = visible ? std::exp(cap * bent(c)) / sum : 0;
+        const double cotangent = visible ? want * (double(dp[at]) - delta[r]) * scale * (1 - bent(c) * bent(c)) : 0;
+        ASSERT_NEAR(p[at], want, 1e-6) << r << " " << c;
+        ASSERT_NEAR(s[at], want, 2e-6) << r << " " << c;
+        ASSERT_NEAR(ds[at], cotangent, 2e-6) << r << " " << c;
+      }
+    }
   }
 }
 

@@ -61,6 +61,15 @@ const MacroCase kMacros[] = {
     {"attention_window",
      R"(func.func @f(%q: tensor<1x6x3x4xf64>, %k: tensor<1x6x1x4xf64>, %v: tensor<1x6x1x4xf64>) -> tensor<1x6x3x4xf64> {
        %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64} : tensor<1x6x3x4xf64>, tensor<1x6x1x4xf64> return %y : tensor<1x6x3x4xf64> })"},
+    {"attention_softcap",
+     R"(func.func @f(%q: tensor<1x6x4x4xf64>, %k: tensor<1x6x2x4xf64>, %v: tensor<1x6x2x4xf64>) -> tensor<1x6x4x4xf64> {
+       %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64, softcap = 7.5e-1} : tensor<1x6x4x4xf64>, tensor<1x6x2x4xf64> return %y : tensor<1x6x4x4xf64> })"},
+    {"attention_grad_softcap",
+     R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>, %o: tensor<2x5x4x4xf64>,
+         %l: tensor<2x4x5xf32>, %d: tensor<2x5x4x4xf64>) -> (tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64>) {
+       %a, %b, %c = graph.attention_grad %q, %k, %v, %o, %l, %d, 3.0e-1 {causal, softcap = 7.5e-1} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x4x5xf32>
+       return %a, %b, %c : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> })",
+     false},
     {"attention_with_statistics",
      R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>)
          -> (tensor<2x5x4x4xf64>, tensor<2x4x5xf32>) {

@@ -195,6 +195,9 @@ const GradientCase kMacro[] = {
     {"attention causal, grouped",
      R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x4x4xf64> {
        %y = graph.attention %q, %k, %v, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64> return %y : tensor<2x5x4x4xf64> })"},
+    {"attention softcap",
+     R"(func.func @f(%q: tensor<1x6x4x4xf64>, %k: tensor<1x6x2x4xf64>, %v: tensor<1x6x2x4xf64>) -> tensor<1x6x4x4xf64> {
+       %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64, softcap = 7.5e-1} : tensor<1x6x4x4xf64>, tensor<1x6x2x4xf64> return %y : tensor<1x6x4x4xf64> })"},
     {"attention window",
      R"(func.func @f(%q: tensor<1x6x3x4xf64>, %k: tensor<1x6x1x4xf64>, %v: tensor<1x6x1x4xf64>) -> tensor<1x6x3x4xf64> {
        %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64} : tensor<1x6x3x4xf64>, tensor<1x6x1x4xf64> return %y : tensor<1x6x3x4xf64> })"},

@@ -60,6 +60,15 @@ const MacroCase kMacros[] = {
      R"(func.func @f(%q: tensor<2x9x4x8xNARROW>, %k: tensor<2x9x2x8xNARROW>, %v: tensor<2x9x2x8xNARROW>) -> (tensor<2x9x4x8xNARROW>, tensor<2x4x9xf32>) {
        %y, %l = graph.attention %q, %k, %v, 3.0e-1 {causal} : tensor<2x9x4x8xNARROW>, tensor<2x9x2x8xNARROW> -> tensor<2x4x9xf32>
        return %y, %l : tensor<2x9x4x8xNARROW>, tensor<2x4x9xf32> })"},
+    {"attention_softcap",
+     R"(func.func @f(%q: tensor<2x9x4x8xNARROW>, %k: tensor<2x9x2x8xNARROW>, %v: tensor<2x9x2x8xNARROW>) -> (tensor<2x9x4x8xNARROW>, tensor<2x4x9xf32>) {
+       %y, %l = graph.attention %q, %k, %v, 3.0e-1 {causal, softcap = 7.5e-1} : tensor<2x9x4x8xNARROW>, tensor<2x9x2x8xNARROW> -> tensor<2x4x9xf32>
+       return %y, %l : tensor<2x9x4x8xNARROW>, tensor<2x4x9xf32> })"},
+    {"attention_grad_softcap",
+     R"(func.func @f(%q: tensor<2x9x4x8xNARROW>, %k: tensor<2x9x2x8xNARROW>, %v: tensor<2x9x2x8xNARROW>, %o: tensor<2x9x4x8xNARROW>,
+         %l: tensor<2x4x9xf32>, %d: tensor<2x9x4x8xNARROW>) -> (tensor<2x9x4x8xNARROW>, tensor<2x9x2x8xNARROW>, tensor<2x9x2x8xNARROW>) {
+       %a, %b, %c = graph.attention_grad %q, %k, %v, %o, %l, %d, 3.0e-1 {causal, softcap = 7.5e-1} : tensor<2x9x4x8xNARROW>, tensor<2x9x2x8xNARROW>, tensor<2x4x9xf32>
+       return %a, %b, %c : tensor<2x9x4x8xNARROW>, tensor<2x9x2x8xNARROW>, tensor<2x9x2x8xNARROW> })"},
     {"attention_grad",
      R"(func.func @f(%q: tensor<2x9x4x8xNARROW>, %k: tensor<2x9x2x8xNARROW>, %v: tensor<2x9x2x8xNARROW>, %o: tensor<2x9x4x8xNARROW>,
          %l: tensor<2x4x9xf32>, %d: tensor<2x9x4x8xNARROW>) -> (tensor<2x9x4x8xNARROW>, tensor<2x9x2x8xNARROW>, tensor<2x9x2x8xNARROW>) {

@@ -29,6 +29,8 @@ TEST(Cudnn, WhatItNeverTakes) {
   EXPECT_THAT(cudnnAttentionObstacle(false, 64), HasSubstr("f32"));
   EXPECT_THAT(cudnnAttentionObstacle(true, 60), HasSubstr("multiple of 8"));
   EXPECT_THAT(cudnnAttentionObstacle(true, 264), HasSubstr("256"));
+  EXPECT_THAT(cudnnAttentionObstacle(true, 64, {.packed = true}), HasSubstr("documents"));
+  EXPECT_THAT(cudnnAttentionObstacle(true, 64, {.softcapped = true}), HasSubstr("softcap"));
 }
 
 TEST(Cudnn, NothingIsReservedForWhatItNeverTakes) {

@@ -3,6 +3,7 @@
 #include "runtime/Format/KernelSignature.h"
 #include "Scratch.h"
 #include "runtime/Format/PlanValidator.h"
+#include <cmath>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -165,6 +166,9 @@ TEST(KernelSignature, ServiceKernelsAreThoseOfTheCall) {
               HasSubstr("is not the service kernel attention_softmax_grad"));
   EXPECT_THAT(validatePlan(attention(Softmax, SoftmaxGrad, Double)).message(),
               HasSubstr("kernel 0 'double' is not the service kernel row_dot"));
+  plan::Plan capped = attention(Softmax, SoftmaxGrad, RowDot);
+  capped.mutable_programs(0)->mutable_steps()->rbegin()->mutable_attention()->set_softcap(50);
+  EXPECT_THAT(validatePlan(capped).message(), HasSubstr("of attention that is softcapped"));
   const auto lossWith = [](int operands, auto change) {
     return withCall(
         [&](plan::Step &step) {
@@ -202,12 +206,12 @@ TEST(KernelSignature, KernelsForGpusAreMadeForTheSizesOfTheCall) {
   EXPECT_THAT(gather("gpu_gather_16", 1, 24).message(), HasSubstr("is not the service kernel gpu_gather_8"));
   EXPECT_THAT(gather("gpu_gather_16", 1, 17).message(), HasSubstr("is not the service kernel gpu_gather_1"));
   EXPECT_THAT(gather("gpu_gather_16", 2, 64).message(), HasSubstr("2 kernels for GPUs, 1 are needed"));
-  const auto attention = [](const char *name, plan::DataType type) {
+  const auto attention = [](const char *name, plan::DataType type, double softcap = 0) {
     plan::Plan plan = withCall(
         [=](plan::Step &step) {
           plan::Attention &a = *step.mutable_attention();
           a.set_batch(1), a.set_seq(4), a.set_heads(2), a.set_kv_heads(1), a.set_head_dim(64), a.set_block(4);
-          a.set_type(type), a.set_softmax_kernel(kAbsent), a.add_gpu_kernels(Rows);
+          a.set_type(type), a.set_softmax_kernel(kAbsent), a.add_gpu_kernels(Rows), a.set_softcap(softcap);
         },
         6);
     plan.mutable_kernels(Rows)->set_name(name);
@@ -217,6 +221,13 @@ TEST(KernelSignature, KernelsForGpusAreMadeForTheSizesOfTheCall) {
   EXPECT_OK(attention("gpu_attention_bf16_64_window", plan::BF16));
   EXPECT_THAT(attention("gpu_attention_64_causal_packed", plan::F32).message(),
               HasSubstr("attention that is not packed"));
+  EXPECT_OK(attention("gpu_attention_64_causal_softcap", plan::F32, 50));
+  EXPECT_THAT(attention("gpu_attention_64_causal_softcap", plan::F32).message(),
+              HasSubstr("attention that is not softcapped"));
+  EXPECT_THAT(attention("gpu_attention_64_causal", plan::F32, 50).message(), HasSubstr("attention that is softcapped"));
+  for (double softcap : {-1.0, double(NAN), 1e300})
+    EXPECT_THAT(attention("gpu_attention_64_causal_softcap", plan::F32, softcap).message(),
+                HasSubstr("attention with a softcap of"));
   for (const char *name : {"gpu_attention_bf16_64", "gpu_attention_6", "gpu_attention_640", "gpu_attention_delta_64"})
     EXPECT_THAT(attention(name, plan::F32).message(), HasSubstr("is not the service kernel gpu_attention_64")) << name;
 }

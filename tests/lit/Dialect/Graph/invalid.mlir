@@ -463,6 +463,24 @@ func.func @attention(%q: tensor<2x5x4x6xf32>, %starts: tensor<5xi32>) {
 
 // -----
 
+// attention (C7)
+func.func @attention(%q: tensor<2x5x4x6xf32>) {
+  // expected-error@+1 {{'graph.attention' op softcap is negative or not finite: -2.000000e+00}}
+  %0 = graph.attention %q, %q, %q, 1.0 {softcap = -2.0} : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>
+  return
+}
+
+// -----
+
+// attention_grad (C1)
+func.func @attention_grad(%q: tensor<2x5x4x6xf32>, %lse: tensor<2x4x5xf32>) {
+  // expected-error @+1 {{'graph.attention_grad' op softcap is negative or not finite: INF}}
+  %0, %1, %2 = graph.attention_grad %q, %q, %q, %q, %lse, %q, 1.0 {softcap = 0x7FF0000000000000 : f64} : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>, tensor<2x4x5xf32>
+  return
+}
+
+// -----
+
 // attention_grad (C1)
 func.func @attention_grad(%q: tensor<2x5x4x6xf32>, %lse: tensor<2x5x4xf32>) {
   // expected-error @+1 {{row statistics are not (2, 4, 5): 'tensor<2x5x4xf32>'}}

@@ -130,6 +130,10 @@ func.func @attention(%x: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>, %v: tenso
   %2, %lse2 = graph.attention %q, %r, %v, 0.5 within %starts : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
   // CHECK: graph.attention_grad %{{.*}}, 5.000000e-01 within %{{.*}} : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
   %dq2, %dk2, %dv2 = graph.attention_grad %q, %r, %v, %2, %lse2, %0, 0.5 within %starts : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
+  // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, 5.000000e-01 {causal, softcap = 5.000000e+01 : f64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
+  %3, %lse3 = graph.attention %q, %r, %v, 0.5 {causal, softcap = 50.0} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
+  // CHECK: graph.attention_grad %{{.*}}, 5.000000e-01 {causal, softcap = 5.000000e+01 : f64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
+  %dq3, %dk3, %dv3 = graph.attention_grad %q, %r, %v, %3, %lse3, %0, 0.5 {causal, softcap = 50.0} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
   return %dq, %dk, %dv, %0 : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>
 }
 

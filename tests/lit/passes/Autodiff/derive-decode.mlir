@@ -98,6 +98,26 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
 
 // -----
 
+// Capped scores are capped of one row, too, and not rounded between.
+// CHECK-LABEL: func.func @decode(
+// CHECK:         %[[SCORES:.*]] = graph.matmul %{{.*}} {graph.wide, transpose_b} : tensor<1x1x2xf32>, tensor<1x4x2xf32> -> tensor<1x1x4xf32>
+// CHECK:         %[[PARTS:.*]] = graph.div %[[SCORES]], %{{.*}} {graph.wide} : tensor<1x1x4xf32>
+// CHECK:         %[[BENT:.*]] = graph.tanh %[[PARTS]] {graph.wide} : tensor<1x1x4xf32>
+// CHECK:         %[[CAPPED:.*]] = graph.mul %[[BENT]], %{{.*}} {graph.wide} : tensor<1x1x4xf32>
+// CHECK:         graph.select %{{.*}}, %[[CAPPED]], %{{.*}} {graph.wide}
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
+  %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
+  %heads = graph.reshape %x : tensor<1x4x2xf32> -> tensor<1x4x1x2xf32>
+  %out = graph.attention %heads, %heads, %heads, 1.0 {causal, softcap = 2.0} : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>
+  %hidden = graph.reshape %out : tensor<1x4x1x2xf32> -> tensor<4x2xf32>
+  %last = graph.embedding %hidden, %position : tensor<4x2xf32>, tensor<1xi32> -> tensor<1x2xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<1x2xf32>, tensor<16x2xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
+
+// -----
+
 // Attention that is written out: keys, here also the values, are kept before heads are repeated; the mask hides what is later.
 // CHECK-LABEL: func.func @generate(%arg0: tensor<2x4xi32>
 // CHECK-SAME:    tensor<1x4x1x2xf32> {graph.name = "keys.0", graph.result = #graph.result<cache>})
