@@ -115,12 +115,15 @@ Value DecoderBuilder::alibi(const Attention &a) {
 /// Softmax of scores times values, (B, H, S, D). What the ONNX operator cannot say is written out.
 Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value query, Value key, Value value) {
   const Attention &a = layer.attention;
-  if (!a.softCap && !a.hasSinks && a.slopes.empty()) {
+  if (!a.hasSinks && a.slopes.empty()) {
     std::vector<Value> inputs{query, key, value};
     if (layer.window)
       inputs.push_back(mask(layer));
     graph.setScope(checkpoint.ownName(path));
-    return graph.add("Attention", inputs, {{"scale", float(a.scale)}, {"is_causal", int64_t(layer.window ? 0 : 1)}});
+    std::vector<NodeAttribute> attributes{{"scale", float(a.scale)}, {"is_causal", int64_t(layer.window ? 0 : 1)}};
+    if (a.softCap)
+      attributes.push_back({"softcap", float(std::abs(*a.softCap))}); // the operator ignores what is below 0
+    return graph.add("Attention", inputs, attributes);
   }
   Value visible = mask(layer);
   graph.setScope(checkpoint.ownName(path));

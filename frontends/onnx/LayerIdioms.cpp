@@ -21,6 +21,8 @@ static std::string describe(graph::AttentionOp op) {
   double scale = op.getScale().convertToDouble();
   if (std::abs(scale * std::sqrt(double(size)) - 1) > 1e-3)
     text += formatv(", scale {0}", scale);
+  if (double cap = op.getSoftcap().convertToDouble(); cap != 0)
+    text += formatv(", softcap {0}", cap);
   return text;
 }
 

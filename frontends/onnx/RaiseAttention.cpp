@@ -1,4 +1,5 @@
-// softmax(scale q k^T + mask) v on (B, H, S, D), with repeated keys and values, becomes attention on (B, S, H, D).
+// softmax(cap(scale q k^T) + mask) v on (B, H, S, D), with repeated keys and values, becomes attention on (B, S, H, D);
+// cap(x) is c tanh(x / c), or x.
 #include "frontends/onnx/Raise.h"
 #include <cmath>
 
@@ -153,6 +154,34 @@ double scaleOf(ArrayRef<double> scales, int64_t width) {
   return float(product) == float(wanted) ? wanted : product;
 }
 
+/// Scores under their cap, if they have one.
+struct CappedScores {
+  Factor scaled;  ///< what is capped
+  double cap = 0; ///< 0: none
+
+  /// Of cap * tanh(x / cap) with whatever factors beside these in x; none where the cap is no number for kernels.
+  static std::optional<CappedScores> of(Value scores) {
+    CappedScores capped{peel(scores)};
+    auto tanh = capped.scaled.value.getDefiningOp<graph::TanhOp>();
+    if (!tanh)
+      return capped;
+    double outer = 1;
+    for (double scale : capped.scaled.scales)
+      outer *= scale;
+    if (capped.scaled.isTransposed || !std::isnormal(float(outer)))
+      return std::nullopt;
+    capped.cap = std::abs(outer);
+    capped.scaled = peel(tanh.getX());
+    SmallVector<double> &scales = capped.scaled.scales;
+    auto *quotient = llvm::find_if(scales, [&](double scale) { return float(scale) == float(1 / outer); });
+    if (quotient != scales.end())
+      scales.erase(quotient);
+    else
+      scales.push_back(outer);
+    return capped;
+  }
+};
+
 Value match(OpBuilder &builder, graph::MatmulOp root) {
   if (typeOf(root).getRank() != 4 || root.getTransposeA() || root.getTransposeB())
     return nullptr;
@@ -192,9 +221,12 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
   }
   if (mask.window && !mask.causal)
     return nullptr;
-  Factor outer = peel(scores);
-  auto product = outer.value.getDefiningOp<graph::MatmulOp>();
-  if (!product || outer.isTransposed || typeOf(product).getRank() != 4)
+  std::optional<CappedScores> capped = CappedScores::of(scores);
+  if (!capped)
+    return nullptr;
+  const Factor &scaled = capped->scaled;
+  auto product = scaled.value.getDefiningOp<graph::MatmulOp>();
+  if (!product || scaled.isTransposed || typeOf(product).getRank() != 4)
     return nullptr;
   Factor q = peel(product.getA()), k = peel(product.getB());
   if (q.isTransposed != product.getTransposeA() || k.isTransposed == product.getTransposeB())
@@ -211,14 +243,14 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
   SmallVector<double> scales(q.scales);
   scales.append(k.scales);
   scales.append(inside.scales);
-  scales.append(outer.scales);
+  scales.append(scaled.scales);
   Location loc = root.getLoc();
   auto turned = [&](Value x) { return transposeTo(builder, loc, x, {0, 2, 1, 3}); };
   Value query = turned(q.value);
-  auto attention = graph::AttentionOp::create(builder, loc, query.getType(), Type(), query, turned(key), turned(value),
-                                              Value(), builder.getF64FloatAttr(scaleOf(scales, qs[3])),
-                                              mask.causal ? builder.getUnitAttr() : UnitAttr(),
-                                              builder.getI64IntegerAttr(mask.window));
+  auto attention = graph::AttentionOp::create(
+      builder, loc, query.getType(), Type(), query, turned(key), turned(value), Value(),
+      builder.getF64FloatAttr(scaleOf(scales, qs[3])), mask.causal ? builder.getUnitAttr() : UnitAttr(),
+      builder.getI64IntegerAttr(mask.window), builder.getF64FloatAttr(capped->cap));
   return turned(attention.getOut());
 }
 

@@ -13,7 +13,7 @@ SEQ = 32
 # Places of each document: best fit makes three full rows of S of them. A document has a token more, its last target.
 LENGTHS = [20, 12, 7, 25, 9, 16, 7]
 ROWS = sum(LENGTHS) // SEQ
-FOLDERS = {"llama3-defaults": "angles", "gpt2": "learned positions", "mistral": "a window", "gemma3": "windows and two tables of angles", "phi3-long": "long angles",
+FOLDERS = {"llama3-defaults": "angles", "gpt2": "learned positions", "mistral": "a window", "gemma2": "capped scores and windows", "gemma3": "windows and two tables of angles", "phi3-long": "long angles",
            "llama-yarn": "scaled angles", "qwen3-moe": "experts", "granite": "factors", "gpt-neox": "a part of each head turned", "codegen": "neighbours turned", "smollm3": "layers without angles"}
 REFUSED = ("bloom", "mpt", "deepseek-v3", "llama4")  # distances added to scores, latent attention, chunks
 
@@ -140,21 +140,20 @@ def boundaries(work):
     check("--verify holds each pass", done.returncode == 0, done.stderr[-500:])
 
 
-def on_gpu(work):
+def on_gpu(name, work):
     """Our own kernels, over the stand-ins; cuDNN takes no packed rows."""
-    name = "mistral"
-    folder, plan, data = ROOT / "tests/folders" / name, work / "gpu.bin", work / "gpu.safetensors"
+    folder, plan, data = ROOT / "tests/folders" / name, work / f"{name}.gpu.bin", work / f"{name}.gpu.safetensors"
     write_rows(data, documents(find_vocabulary(json.loads((folder / "config.json").read_text()))))
     run("ztc", "compile", folder, "-o", plan, "--target=host,simt", "--batch=3", f"--seq={SEQ}", "--precision=fp32", "--pack")
-    _, cpu, _ = train(plan, data, work, "cpu", f"--dump-gradients={work / 'cpu'}")
-    log, environment = work / "gpu.log", stand_ins(1)
+    _, cpu, _ = train(plan, data, work, f"{name}.cpu", f"--dump-gradients={work / 'cpu'}")
+    log, environment = work / f"{name}.gpu.log", stand_ins(1)
     done = run("ztc-run", plan, f"--data={data}", "--steps=1", "--device=cuda", "--no-save", f"--log-json={log}", "--init=normal:0.1", "--lr=1e-3", f"--dump-gradients={work / 'gpu'}", env=environment)
     if done.returncode:
         return
     loss = read_log(log)[1][0]["loss"]
     worst = worst_gradient(read_safetensors(work / "gpu"), read_safetensors(work / "cpu"))
-    check("kernels for GPUs give the processor's loss and gradients", abs(loss - cpu[0]["loss"]) <= 1e-6 * loss and worst[0] <= 5e-6, (loss, cpu[0]["loss"], worst))
-    check("the header says why they are our own", "cuDNN wants the number of documents in a row beforehand" in done.stdout, done.stdout[:600])
+    check(f"{name}: kernels for GPUs give the processor's loss and gradients", abs(loss - cpu[0]["loss"]) <= 1e-6 * loss and worst[0] <= 5e-6, (loss, cpu[0]["loss"], worst))
+    check(f"{name}: the header says why they are our own", "cuDNN wants the number of documents in a row beforehand" in done.stdout, done.stdout[:600])
 
 
 def main():
@@ -165,12 +164,14 @@ def main():
         parity("gpt2", "learned positions", work, rows=3)
         parity("mistral", "a window", work, "--recompute=layer")
         parity("llama3-defaults", "angles", work, precision="bf16", limit=2e-3)
+        parity("gemma2", "capped scores and windows", work, "--recompute=layer", precision="bf16", limit=2e-3)
         parity("llama3-defaults", "angles", work, "--lora=r=4,alpha=8,targets=all-linear", "--quantize=nf4", "--generate")
         for name in REFUSED:
             refused(name, work)
         boundaries(work)
         ranks_and_resume(work)
-        on_gpu(work)
+        for name in ("mistral", "gemma2"):
+            on_gpu(name, work)
     finish()
 
 
