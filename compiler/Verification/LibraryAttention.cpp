@@ -145,11 +145,6 @@ double scoreUnit(const AttentionCall &call) {
   return call.softcap != 0 ? call.softcap : 1;
 }
 
-/// How far a probability may be off, of itself: a cap's tanh by two units in the last place of a score.
-double probabilityTolerance(const AttentionCall &call) {
-  return libraryTolerance(call.type) + call.softcap * 2.5e-7;
-}
-
 std::vector<int64_t> rowScalars(const AttentionCall &call, const AttentionBlock &block, int64_t ld) {
   std::vector<int64_t> scalars{block.row - block.column, ld, block.columns, call.window};
   if (call.softcap != 0)
@@ -162,6 +157,19 @@ std::vector<double> rowOf(const PatternMemory &memory, Type type, int64_t first,
   for (int64_t i = 0; i < count; ++i)
     positions.push_back(first + i);
   return memory.elements(type, positions).reals;
+}
+
+/// Makes random numbers of a row of capped scores such that no probability is below what f32 holds.
+void limitScores(LibraryLaunch &launch, const AttentionCall &call, const ScoreRows &scores, int64_t row) {
+  constexpr double kMost = 4;
+  const double factor = kMost / scoreUnit(call);
+  if (call.softcap == 0 || factor >= 1)
+    return;
+  Tensor numbers({scores.ld}, call.f32);
+  numbers.reals = rowOf(launch.memory(scores.buffer), call.f32, row * scores.ld, scores.ld);
+  for (double &number : numbers.reals)
+    number = roundTo(number * factor, call.f32);
+  launch.memory(scores.buffer).write(row * scores.ld, numbers);
 }
 
 /// Gives the edges of what a row sees scores that count.
@@ -193,13 +201,14 @@ LibraryLaunch softmaxLaunch(const AttentionCall &call, const AttentionBlock &blo
   const double unit = scoreUnit(call);
   head.q = {&unit, 0};
   for (int64_t row : launch.units) {
+    limitScores(launch, call, scores, row);
     plantScores(launch, scores, head, call.f32, row, first + row, unit);
     const std::vector<double> keys = rowOf(launch.memory(0), call.f32, row * scores.ld, block.columns);
     head.k = {keys.data(), 1};
     const AttentionRow expected = attentionRow(head, first + row);
     for (int64_t column = 0; column < int64_t(llvm::alignTo(uint64_t(block.columns), 16)); ++column)
       launch.expect(0, call.f32, row * scores.ld + column, column < block.columns ? expected.p[size_t(column)] : 0,
-                    probabilityTolerance(call), column < block.columns && call.type.isF16() ? 1e-7 : 0);
+                    libraryTolerance(call.type), column < block.columns && call.type.isF16() ? 1e-7 : 0);
     launch.expect(1, call.f32, row, expected.lse, libraryTolerance(call.f32));
   }
   return launch;
@@ -222,20 +231,22 @@ LibraryLaunch softmaxGradLaunch(const AttentionCall &call, const AttentionBlock 
   const double one = 1, inverse = scoreUnit(call) / call.scale; // scores arrive scaled
   head.q = {&inverse, 0}, head.dout = {&one, 0};
   for (int64_t row : launch.units) {
+    limitScores(launch, call, scores, row);
     const std::vector<double> keys = rowOf(launch.memory(0), call.f32, row * scores.ld, block.columns),
                               dps = rowOf(launch.memory(1), call.f32, row * scores.ld, block.columns);
     head.k = {keys.data(), 1}, head.v = {dps.data(), 1};
-    if (call.softcap != 0) // scores up to the cap: only their own lse keeps p small
-      launch.memory(2).write(row, Tensor::scalar(attentionRow(head, first + row).lse, call.f32));
     const double lse = rowOf(launch.memory(2), call.f32, row, 1)[0],
                  delta = rowOf(launch.memory(3), call.f32, row, 1)[0];
     for (int64_t column = 0; column < int64_t(llvm::alignTo(uint64_t(block.columns), 16)); ++column) {
       PairGradient pair{0, 0};
       if (column < block.columns && head.sees(first + row, column))
         pair = pairGradient(head, first + row, column, lse, delta);
-      const double relative = probabilityTolerance(call);
-      launch.expect(0, call.f32, row * scores.ld + column, pair.p, relative);
-      launch.expect(1, call.f32, row * scores.ld + column, pair.ds, relative, std::abs(pair.p * call.scale) * 1e-5);
+      const double relative = libraryTolerance(call.type);
+      // Probabilities of capped scores spread further: a cotangent may be among the smallest numbers of f16.
+      const double smallest = call.softcap != 0 && call.type.isF16() ? 1e-7 : 0;
+      launch.expect(0, call.f32, row * scores.ld + column, pair.p, relative, smallest);
+      launch.expect(1, call.f32, row * scores.ld + column, pair.ds, relative,
+                    std::abs(pair.p * call.scale) * 1e-5 + smallest);
     }
   }
   return launch;

@@ -407,9 +407,10 @@ TEST(GeneratedCode, ExportedModels) {
 TEST(GeneratedCode, AttentionOfAllHeads) {
   MLIRContext context;
   ModelKernels models;
-  auto add = [&](int64_t dim, Type type, bool causal, bool windowed) {
+  auto add = [&](int64_t dim, Type type, bool causal, bool windowed, bool softcapped = false) {
+    const AttentionForm form{dim, causal, windowed, type, /*packed=*/false, softcapped};
     for (bool grad : {false, true})
-      for (const KernelDescription &kernel : models.module.addGpuAttention({dim, causal, windowed, type}, grad))
+      for (const KernelDescription &kernel : models.module.addGpuAttention(form, grad))
         models.kernels.try_emplace(kernel.name,
                                    GatedKernel{kernel.form,
                                                "no model",
@@ -423,6 +424,7 @@ TEST(GeneratedCode, AttentionOfAllHeads) {
   if (!wantsAll()) {
     add(16, f32, /*causal=*/false, /*windowed=*/false);
     add(256, bf16, /*causal=*/true, /*windowed=*/false);
+    add(256, bf16, /*causal=*/true, /*windowed=*/true, /*softcapped=*/true);
     add(512, f32, /*causal=*/true, /*windowed=*/false);
     checkCode(models, {"sm_90a"});
     return;
