@@ -129,10 +129,12 @@ Tensor fromBytes(const std::vector<char> &bytes, RankedTensorType type) {
 Tensor randomOperand(RankedTensorType type, unsigned seed) {
   std::mt19937 generator(seed);
   Tensor tensor(type);
+  // Each by one draw: the distributions of the standard library take two, and their sum in long double.
   for (double &x : tensor.reals)
-    x = roundTo(std::uniform_real_distribution<double>(-2.0, 2.0)(generator), type.getElementType());
+    x = roundTo(std::ldexp(double(generator()), -30) - 2, type.getElementType());
+  const uint32_t largest = type.getElementType().isInteger(1) ? 1 : 3;
   for (int64_t &x : tensor.integers)
-    x = std::uniform_int_distribution<int64_t>(0, type.getElementType().isInteger(1) ? 1 : 3)(generator);
+    x = int64_t(generator() >> 30) & largest;
   if (auto block = dyn_cast<graph::Block8Type>(type.getElementType())) {
     if (!block.getIsSigned())
       for (double &x : tensor.reals)
