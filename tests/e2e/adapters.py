@@ -337,6 +337,28 @@ def linear(case):
     check("linear: all of that layer", len(names) == 14 and all(".layers.1." in n for n in names) and len(targets) == 7 and all(f"base_model.model.{t}.lora_A.weight" in names for t in targets), (targets, sorted(names)))
 
 
+def experts_left_out(case):
+    """all-linear begins without what PEFT finds no linear modules of, and says so; of Mixtral PEFT takes these for parameters. Of halves alone it reads nothing."""
+    def compiled(folder, words):
+        return run("ztc", "compile", ROOT / "tests/folders" / folder, "-o", case.work / "fresh.bin", "--target=host", "--batch=1", "--seq=20", f"--lora=r=2,alpha=3,{words}").stderr
+    for folder, modules, words in (("qwen2-moe", 23, "24 modules of experts and 2 routers are left out"), ("hy-v3", 14, "12 modules of experts and 1 router are left out"),
+                                   ("gpt-oss", 8, "2 routers are left out"), ("mixtral", 34, None)):
+        said = compiled(folder, "targets=all-linear")
+        check(f"experts left out: {folder}", f"adapters of {modules} modules" in said and (words or "") in said and ("left out" in said) == bool(words), said)
+    check("experts left out: of a folder", "24 modules of experts are left out, for which the folder has no factors" in case.compile(case.work / "folder.bin").stderr)
+    for targets, isHalf in (("w1+w3", True), ("w1+w2+w3", False)):
+        said = compiled("mixtral", f"targets={targets}")
+        check(f"experts left out: {targets}", ("missing adapter keys" in said) == isHalf, said)
+    some = case.work / "some"
+    shutil.copytree(case.adapter, some)
+    factors = read_safetensors(some / "adapter_model.safetensors")
+    one = "base_model.model.model.layers.0.mlp.experts.1.up_proj.lora_"
+    shared = "base_model.model.model.layers.0.mlp.shared_expert.up_proj.lora_"
+    write_safetensors(some / "adapter_model.safetensors", factors | {one + f"{x}.weight": factors[shared + f"{x}.weight"] for x in "AB"})
+    done = case.compile(case.work / "bad.bin", adapter=some, expect=1)
+    check("experts left out: some of a folder's", done.returncode == 1 and "lacks" in done.stderr and "experts.0.gate_proj" in done.stderr, done.stderr)
+
+
 def shards(folder, out, is_second, without=None):
     """The folder with its tensors in two files: bytes as they are."""
     shutil.rmtree(out, ignore_errors=True)
@@ -562,7 +584,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+             "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -574,7 +596,9 @@ for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
 for test in (older, experts_inside):
     with scratch() as work:
         test(Case("router-saved", work))
-for name in ("list", "dora", "tokens", "router", "router-saved"):
+with scratch() as work:
+    experts_left_out(Case("linear-alone", work))
+for name in ("list", "dora", "tokens", "router", "router-saved", "shared-experts"):
     with scratch() as work:
         into_graph(Case(name, work))
 for name in ("dora", "tokens", "experts", "router-all", "stacks"):

@@ -66,6 +66,9 @@ CASES = {
     "router-saved": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], modules_to_save=["gate"])),
     "router": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["gate.weight"], rank_pattern={"gate.weight": 3})),
     "router-all": ("qwen3-moe", dict(r=2, lora_alpha=3, target_modules=ALL)),
+    "linear-alone": ("qwen2-moe", dict(r=2, lora_alpha=3, target_modules=ALL)),  # parameters of transformers 5, which PEFT has no mapping of
+    "shared-experts": ("hy-v3", dict(r=2, lora_alpha=3, target_modules=ALL)),  # the checkpoint calls them otherwise
+    "shared-expert": ("laguna", dict(r=2, lora_alpha=3, target_modules=ALL, modules_to_save=["shared_experts"])),
     "stacks": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-all": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-swapped": ("llama4", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj", "feed_forward.experts.down_proj"], use_rslora=True)),

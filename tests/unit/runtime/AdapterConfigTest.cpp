@@ -253,8 +253,26 @@ TEST(AdapterConfig, RoutersHaveTransformersNames) {
   EXPECT_EQ(moduleOfTransformers5("layers.0.block_sparse_moe.gate", "phimoe"), "layers.0.mlp.router");
   const Names stored = checkpointNames("model.layers.0.mlp.gate.weight");
   EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
-  EXPECT_EQ(stored.back(), "model.layers.0.block_sparse_moe.gate.weight");
+  EXPECT_EQ(stored[2], "model.layers.0.block_sparse_moe.gate.weight");
   EXPECT_EQ(checkpointNames("model.layers.0.mlp.gate_proj.weight").size(), 2u);
+}
+
+TEST(AdapterConfig, FamiliesHaveTransformersNames) {
+  using Names = std::vector<std::string>;
+  const std::string stored = "layers.1.mlp.shared_mlp.up_proj.weight",
+                    module = "layers.1.mlp.shared_experts.up_proj.weight";
+  EXPECT_EQ(moduleOfFamily(stored, "hy_v3"), module);
+  EXPECT_EQ(storedOfFamily(module, "hy_v3"), stored);
+  EXPECT_EQ(moduleOfFamily("layers.1.mlp.router.gate", "hy_v3"), "layers.1.mlp.gate");
+  EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert.up_proj", "laguna"), "layers.1.mlp.shared_experts.up_proj");
+  for (const char *other : {"layers.1.mlp.shared_mlp.up_proj", "layers.1.mlp.shared_expert.up_proj"})
+    EXPECT_EQ(moduleOfFamily(other, "hunyuan_v1_moe"), other);
+  EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert_gate", "laguna"), "layers.1.mlp.shared_expert_gate");
+  EXPECT_EQ(familyNames(stored), Names{module});
+  const Names names = checkpointNames("model." + module);
+  EXPECT_NE(std::ranges::find(names, "model." + stored), names.end());
+  EXPECT_TRUE(takesExpertsAsLinear("mixtral") && takesExpertsAsLinear("qwen3_moe"));
+  EXPECT_FALSE(takesExpertsAsLinear("qwen2_moe") || takesExpertsAsLinear("hy_v3") || takesExpertsAsLinear(""));
 }
 
 TEST(AdapterConfig, StacksChangeExpertByExpert) {
