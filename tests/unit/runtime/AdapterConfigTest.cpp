@@ -139,6 +139,13 @@ TEST(AdapterConfig, DefaultsAreSilentKnownOrNot) {
         {"more", Json::array()}});
 }
 
+TEST(AdapterConfig, SettingsOfOtherStartsAreNotRead) {
+  // PEFT warns of these and reads none, unless init_lora_weights names what they are for.
+  for (const char *key : {"corda_config", "eva_config", "loftq_config", "lora_ga_config"})
+    EXPECT_TRUE(parse({{key, {{"rho", 2.0}}}}).isOk()) << key;
+  EXPECT_TRUE(parse({{"megatron_config", nullptr}, {"megatron_core", "megatron.core"}}).isOk());
+}
+
 TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
   const std::pair<Json, const char *> bad[] = {
       {{{"peft_type", "IA3"}}, "peft_type"},
@@ -174,6 +181,14 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
       {{{"use_qalora", true}}, "use_qalora"},
       {{{"qalora_group_size", 32}}, "qalora_group_size"},
       {{{"alora_invocation_tokens", {1}}}, "alora_invocation_tokens"},
+      {{{"megatron_config", {{"tensor_model_parallel_size", 2}}}}, "megatron_config: {\"tensor_model"},
+      {{{"megatron_core", "other.core"}}, "megatron_core"},
+      {{{"kasa_config", {{"beta", 1e-4}}}}, "terms to the loss"},
+      {{{"arrow_config", {{"top_k", 3}}}}, "several adapters"},
+      {{{"ensure_weight_tying", true}}, "ensure_weight_tying"},
+      {{{"eva_config", "yes"}}, "eva_config: expected an object"},
+      {{{"init_lora_weights", "corda"}, {"corda_config", {{"corda_method", "kpm"}}}}, "init_lora_weights: 'corda'"},
+      {{{"init_lora_weights", "lora_ga"}, {"lora_ga_config", {{"scale", "stable"}}}}, "init_lora_weights: 'lora_ga'"},
       {{{"something_new", 3}}, "something_new"},
   };
   for (const auto &[more, words] : bad) {
