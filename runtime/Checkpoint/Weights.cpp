@@ -65,7 +65,7 @@ public:
         continue;
       }
       const SafetensorsTensor &tensor = *found->tensor;
-      if (isQuantized(tensor) && parameter.format() != plan::PLAIN)
+      if (isQuantized(files_, tensor) && parameter.format() != plan::PLAIN)
         continue; // readQuantized looks at all of its parts
       const auto &shape = checkpointShape(parameter);
       if (!std::equal(tensor.shape.begin(), tensor.shape.end(), shape.begin(), shape.end()))
@@ -84,7 +84,7 @@ public:
   /// After check().
   StoredTensor stored(const plan::Parameter &parameter) const {
     const SafetensorsCollection::Found found = *find(parameter);
-    return {found.file->data(*found.tensor), isQuantized(*found.tensor) ? plan::U8 : found.tensor->type, false, 0, 0};
+    return {found.file->data(*found.tensor), isQuantized(files_, *found.tensor) ? plan::U8 : found.tensor->type, false, 0, 0};
   }
 
   std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {

@@ -477,7 +477,7 @@ def single_folder(source, out, storage="U8", double=()):
         text = json.dumps({key: value for key, value in state.items() if not key.startswith("nested")}).encode()
         stored[state_name] = ("U8", [len(text)], text)
         codes = stored[name][2]
-        stored[name] = (storage, [len(codes) // {"U8": 1, "BF16": 2, "F32": 4}[storage], 1], codes)
+        stored[name] = (storage, [len(codes) // {"U8": 1, "BF16": 2, "F16": 2, "F32": 4}[storage], 1], codes)
     header, body = {}, b""
     for name, (kind, shape, piece) in stored.items():
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(piece)]}
@@ -527,6 +527,18 @@ def single(case):
         run("ztc", "compile", model, "-o", case.work / "other.bin", *arguments, f"--batch={case.shape[0]}")
         _, steps = case.run(case.work / "other.bin")
         check(f"single: {name}", [s["loss"] for s in steps] == losses["single", 1], steps)
+    # Beside a plan of full weights, whatever type the codes are stored as (bnb_4bit_quant_storage).
+    of_full = case.work / "of-full.bin"
+    run("ztc", "compile", case.folder, "-o", of_full, *arguments, f"--batch={case.shape[0]}", "--quantize=nf4_single")
+    storages = ("U8", "BF16", "F16", "F32")
+    for storage in storages:
+        given = single_folder(base, case.work / f"given-{storage}", storage=storage)
+        _, steps = case.run(of_full, f"--weights={given}", f"--export={case.work / f'given-{storage}-merged'}", "--merge")
+        check(f"single: --weights with codes as {storage}", steps and [s["loss"] for s in steps] == losses["single", 1], steps)
+        done, _ = case.run(of_full, f"--weights={given}", f"--export={case.work / f'given-{storage}-base'}", "--merge=base", steps=1, expect=1)
+        check(f"single: such a folder has no other weights, codes as {storage}", "there are no other weights" in done.stderr, done.stderr)
+    whole = {(case.work / f"given-{storage}-merged/model.safetensors").read_bytes() for storage in storages}
+    check("single: the merged model is the same for every type of codes", len(whole) == 1, len(whole))
     done = run("ztc", "compile", folder, "-o", case.work / "verified.bin", *arguments, "--batch=1", "--quantize=nf4", "--zero=3", "--verify")
     check("single: every pass keeps the step", done.stdout.count("verified: ") == 2, done.stderr + done.stdout)
     # Of full weights too.
