@@ -549,6 +549,40 @@ def single(case):
     check("single: of full weights", 0 < error <= 5e-3, error)
 
 
+def transposed(case):
+    """GPT-2's Conv1D in 4 bits, whose codes run over (outputs, inputs): of full weights, and of folders that transformers saved so, merged again as (inputs, outputs)."""
+    base, arguments = case.adapter / "base", ["--target=host", f"--seq={case.shape[1]}", "--precision=fp32", f"--adapter={case.adapter}"]
+    single, plans = single_folder(base, case.work / "single"), {}
+    for name, folder, options in (("full", case.folder, ["--quantize=nf4"]), ("stored", base, []), ("full, single", case.folder, ["--quantize=nf4_single"]), ("stored, single", single, []),
+                                  ("stored, ZeRO-3", base, ["--zero=3"])):
+        plans[name] = case.work / f"{name}.bin"
+        run("ztc", "compile", folder, "-o", plans[name], *arguments, f"--batch={case.shape[0]}", *options)
+    losses = {name: [s["loss"] for s in case.run(plan)[1]] for name, plan in plans.items()}
+    for name in ("full", "stored"):
+        error = max(abs(a - b) for a, b in zip(losses[name], case.golden["losses"], strict=True))
+        check(f"transposed: {name}, the losses of PyTorch", error <= 1e-4, error)
+    for one, other in (("stored", "full"), ("stored, single", "stored"), ("stored, ZeRO-3", "stored")):
+        check(f"transposed: {one} has the bits of {other}", losses[one] == losses[other], (losses[one], losses[other]))
+    error = max(abs(a - b) for a, b in zip(losses["full, single"], losses["full"], strict=True))
+    check("transposed: scales as they are", 0 < error <= 5e-3, error)
+    _, steps = case.run(plans["full"], f"--weights={base}", steps=1)
+    check("transposed: --weights of such a folder", steps and steps[0]["loss"] == losses["stored"][0], steps)
+    _, steps = case.run(plans["stored"], f"--weights={case.folder}", steps=1)
+    check("transposed: --weights of full weights", steps and steps[0]["loss"] == losses["full"][0], steps)
+    data = (case.folder / "model.safetensors").read_bytes()
+    shapes = {name: tensor["shape"] for name, tensor in json.loads(data[8:8 + int.from_bytes(data[:8], "little")]).items() if name != "__metadata__"}
+    for name in ("full", "stored"):
+        merged, whole = case.work / f"{name}-merged", case.work / f"{name}-merged.bin"
+        case.run(plans[name], f"--export={merged}", "--export-dtype=fp32", "--merge")
+        same = {n: shape for n, (shape, _) in read_safetensors(merged / "model.safetensors").items()}
+        check(f"transposed: {name}, merged as (inputs, outputs)", all(shapes.get(n) == shape for n, shape in same.items()), same)
+        run("ztc", "compile", merged, "-o", whole, *arguments[:-1], f"--batch={case.shape[0]}")
+        _, steps = case.run(whole, steps=1)
+        check(f"transposed: {name}, the merged model's loss", steps and abs(steps[0]["loss"] - case.golden["final_loss"]) <= 2e-4, (steps, case.golden["final_loss"]))
+    done = run("ztc", "compile", case.folder, "-o", case.work / "verified.bin", *arguments, "--batch=1", "--quantize=nf4", "--zero=3", "--recompute=layer", "--verify")
+    check("transposed: every pass keeps the step", done.returncode == 0 and "verified: " in done.stdout, done.stderr + done.stdout)
+
+
 def on_gpus(case):
     """Weights in fewer bits on the CUDA device, over the stand-ins: the host's losses and gradients, on one GPU and with shards on two."""
     environment = stand_ins(2, ZTC_CUDNN="0")
@@ -595,7 +629,7 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
              "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
@@ -625,6 +659,9 @@ for name in sorted(p.parent.name for p in CASES.glob("*/bf16.json")):
 for name in ("dora", "tokens"):  # tokens: on a part of the joined q|k|v alone, which is padded in bf16
     with scratch() as work:
         on_gpus(Case(name, work))
+for test in (transposed, on_gpus):
+    with scratch() as work:
+        test(Case("nf4-conv1d", work))
 for test in (stages, quantized, single, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))
