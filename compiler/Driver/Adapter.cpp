@@ -1,6 +1,7 @@
 #include "compiler/Driver/Adapter.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Driver/AdapterExperts.h"
 #include "compiler/Driver/ModelModules.h"
 #include "passes/Adapters/Names.h"
 #include "passes/Adapters/WeightUses.h"
@@ -25,9 +26,10 @@ namespace {
 
 class AdapterResolver {
 public:
-  AdapterResolver(ModuleOp module, const CompileOptions &options, StringRef hfConfig, StringRef folder)
+  AdapterResolver(ModuleOp module, const CompileOptions &options, StringRef hfConfig, StringRef folder,
+                  std::vector<std::string> &notes)
       : root(module), forward(findFunction(module, graph::Entry::Forward)), options(options), folder(folder),
-        builder(module.getContext()), model(forward, hfConfig) {}
+        builder(module.getContext()), model(forward, hfConfig), notes(notes) {}
 
   /// What is trained and what is frozen, in a sentence.
   std::string summary() {
@@ -193,6 +195,7 @@ private:
   }
 
   LogicalResult choose() {
+    ExpertsLeftOut leftOut(model, config, tensors ? &*tensors : nullptr);
     for (const ModelModule &module : model.modules()) {
       if (config.excludesModule(module.name) || config.excludesModule(module.renamed))
         continue;
@@ -201,7 +204,7 @@ private:
       const bool isAsked = config.isAllLinear ? module.kind == ModelModule::Linear && !module.isHead && !isParameter &&
                                                     config.isInLayers(module.name)
                                               : config.targetsModule(module.name);
-      if (!isAsked)
+      if (!isAsked || leftOut.take(module))
         continue;
       const std::string name = std::string(kAdapterPrefix) + module.name;
       if (!module.weight || module.kind == ModelModule::Other)
@@ -221,6 +224,9 @@ private:
         addLinear(module);
       }
     }
+    for (const std::string &note : {leftOut.note(), noteOfHalves(chosen, model.type())})
+      if (!note.empty())
+        notes.push_back(note);
     return success();
   }
 
@@ -516,6 +522,7 @@ private:
   StringRef folder;
   OpBuilder builder;
   ModelModules model;
+  std::vector<std::string> &notes;
   AdapterConfig config;
   bool isInputFirst = false; ///< a target's weight is stored as (inputs, outputs)
   std::optional<SafetensorsFile> tensors;
@@ -531,7 +538,7 @@ private:
 
 LogicalResult attachAdapter(ModuleOp module, const CompileOptions &options, StringRef hfConfig, StringRef folder,
                             std::vector<std::string> &notes) {
-  AdapterResolver resolver(module, options, hfConfig, folder);
+  AdapterResolver resolver(module, options, hfConfig, folder, notes);
   if (failed(resolver.run()))
     return failure();
   notes.push_back(resolver.summary());

@@ -32,6 +32,9 @@ ModelModules::ModelModules(func::FuncOp forward, StringRef hfConfig) : forward(f
 }
 
 std::string ModelModules::nameOf(StringRef stored, bool isHead) const {
+  const std::string own = isHead ? stored.str() : moduleOfFamily(stored.str(), modelType);
+  if (own != stored)
+    return nameOf(own, false);
   // The head may have a name of its own; all else is the language model's.
   if (isMultiModal)
     return StringRef(languageModelNames((stored + ".").str()).back()).drop_back().str();

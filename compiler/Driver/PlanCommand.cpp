@@ -412,6 +412,8 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   if (isHost && !options.memoryBudget)
     return fail("--gpu=host needs --mem=SIZE: what a rank may take of this machine's memory", 2);
   TrainingRequest asked = request;
+  if (request.configs.empty() && !request.ignored.empty())
+    return fail("--ignore=" + request.ignored.front() + ": there is no --config that a field could be left out of", 2);
   if (!request.configs.empty()) {
     TrainingConfig config;
     if (!config.read(request.configs, options.input))
@@ -423,6 +425,8 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
                      : !options.lora.empty()                 ? TrainingMethod::Lora
                                                              : TrainingMethod::Full;
     config.print(report.json ? llvm::errs() : llvm::outs());
+    if (const std::string problem = config.problemOf(request.ignored); !problem.empty())
+      return fail(problem, 2);
     if (const std::vector<std::string> missing = config.notThere(request.ignored); !missing.empty())
       return fail("--config: ztc has nothing for " + llvm::join(missing, ", ") + "; --ignore=FIELD leaves a field out",
                   2);

@@ -2,8 +2,10 @@
 #include "compiler/Driver/CommandText.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/TrainingConfigFields.h"
+#include "runtime/Core/NearestName.h"
 #include "runtime/Core/Print.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -489,12 +491,49 @@ void TrainingConfig::print(raw_ostream &out) const {
         << (field.text.empty() ? "" : ": ") << printable(field.text) << "\n";
 }
 
+/// Whether `name` is the field's, or that of a mapping or list which it is in.
+static bool covers(StringRef name, StringRef field) {
+  return field.consume_front(name) && !name.empty() && (field.empty() || field[0] == '.' || field[0] == '[');
+}
+
 std::vector<std::string> TrainingConfig::notThere(const std::vector<std::string> &ignored) const {
   std::vector<std::string> names;
-  for (const ConfigField &field : found)
-    if (field.fate == ConfigField::NotThere && !is_contained(ignored, field.field) && !is_contained(names, field.field))
+  for (const ConfigField &field : found) {
+    const bool isIgnored = any_of(ignored, [&](const std::string &name) { return covers(name, field.field); });
+    if (field.fate == ConfigField::NotThere && !isIgnored && !is_contained(names, field.field))
       names.push_back(field.field);
+  }
   return names;
+}
+
+std::string TrainingConfig::problemOf(const std::vector<std::string> &ignored) const {
+  for (const std::string &name : ignored) {
+    const ConfigField *taken = nullptr;
+    bool hasOther = false;
+    for (const ConfigField &field : found)
+      if (covers(name, field.field)) {
+        hasOther |= field.fate != ConfigField::Taken;
+        taken = &field;
+      }
+    if (hasOther)
+      continue;
+    if (taken)
+      return "--ignore=" + name + ": that field is taken (" + taken->text +
+             "); take it out of the file, or give the option that is to hold in its place";
+    std::vector<std::string> known = notThere({});
+    const std::string missing = join(known, ", ");
+    for (const ConfigField &field : found) {
+      known.push_back(field.field);
+      for (StringRef parent = field.field; parent.contains('.');)
+        known.push_back((parent = parent.rsplit('.').first).str());
+    }
+    const std::string meant = nearestName(name, known);
+    return "--ignore=" + name + ": --config has no such field" +
+           (!meant.empty()    ? ", did you mean " + meant + "?"
+            : missing.empty() ? ", and none that ztc has nothing for"
+                              : "; what may be left out is " + missing);
+  }
+  return {};
 }
 
 } // namespace ztc::driver

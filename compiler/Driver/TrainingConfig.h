@@ -34,8 +34,10 @@ public:
   const std::vector<ConfigField> &fields() const { return found; }
   /// A line for each field.
   void print(llvm::raw_ostream &out) const;
-  /// The fields that ztc has nothing for and `ignored` does not name.
+  /// The fields that ztc has nothing for and `ignored` names neither by themselves nor by a field that they are in.
   std::vector<std::string> notThere(const std::vector<std::string> &ignored) const;
+  /// What is wrong with the names in `ignored`: one that no file has, or of which all is taken; "" where nothing is.
+  std::string problemOf(const std::vector<std::string> &ignored) const;
 
 private:
   struct Value {

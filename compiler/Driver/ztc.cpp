@@ -266,7 +266,9 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
                    "taken, not needed, or not there; repeatable")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  plan->add_option("--ignore", t.ignored, "a field of --config that ztc has nothing for, and that is left out")
+  plan->add_option(
+          "--ignore", t.ignored,
+          "a field of --config that ztc has nothing for, and that is left out with all that is in it; repeatable")
       ->type_name("FIELD")
       ->allow_extra_args(false);
   plan->add_option("--data", t.data, "files of the run, as ztc-run takes them: padding, steps and hours are said")

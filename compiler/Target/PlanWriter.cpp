@@ -164,6 +164,7 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Para
     record.set_format(weightFormat(format.getValue()));
     for (int64_t dimension : dictionary.getAs<DenseI64ArrayAttr>("quantized_shape").asArrayRef())
       record.add_quantized_shape(dimension);
+    record.set_quantized_transposed(dictionary.contains("quantized_transposed"));
   }
   auto number = [&](StringRef name) -> uint64_t {
     auto attribute = dictionary.getAs<IntegerAttr>(name);

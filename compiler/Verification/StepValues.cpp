@@ -136,10 +136,16 @@ static Tensor parameterValue(const StepInputs &inputs, StringRef role, StringRef
     return inputs.value(role, name, type, batch);
   auto shape = source.getAs<DenseI64ArrayAttr>("quantized_shape").asArrayRef();
   const Tensor full = inputs.value(role, name, RankedTensorType::get(shape, Float32Type::get(type.getContext())));
+  const auto rows = uint64_t(shape[0]), columns = uint64_t(shape[1]);
+  const bool isTransposed = source.contains("quantized_transposed");
   const std::optional<QuantizedLayout> layout =
-      quantizedLayout(weightFormat(format.getValue()), uint64_t(shape[0]), uint64_t(shape[1]));
+      quantizedLayout(weightFormat(format.getValue()), isTransposed ? columns : rows, isTransposed ? rows : columns);
   const std::vector<std::byte> bytes = quantize(
-      *layout, [&](uint64_t begin, uint64_t count, float *out) { std::copy_n(full.reals.begin() + begin, count, out); },
+      *layout,
+      [&](uint64_t begin, uint64_t count, float *out) {
+        for (uint64_t i = begin; i < begin + count; ++i)
+          *out++ = float(full.reals[isTransposed ? i % rows * columns + i / rows : i]);
+      },
       /*threads=*/1);
   Tensor packed(type);
   llvm::transform(bytes, packed.integers.begin(), [](std::byte byte) { return int64_t(byte); });

@@ -164,11 +164,6 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   Decoder decoder;
   decoder.modelType = model.modelType;
   family->fill(config, decoder);
-  // A folder that is merged must have these matrices (in, out) again, which the codes of theirs are not.
-  if (decoder.inputsTransposed && config.child("quantization_config"))
-    config.fail("quantization_config: modules of model_type '" + model.modelType +
-                "' are Conv1D, whose matrices bitsandbytes stores transposed, which ztc does not read; give the folder "
-                "of full weights, and --quantize=nf4 or int8");
   // transformers' multi-modal classes have a head of their own: what follows the logits of the language model's class
   // is left out by version 5 and was not by all of version 4.
   if (wrapper && !wrapper->scalesLogits &&

@@ -21,6 +21,11 @@ bool areEqual(llvm::StringRef a, bool transposedA, llvm::StringRef b, bool trans
   return true;
 }
 
+/// Whether two tensors are the same bytes of one file, which need not be there.
+bool areOnePlace(const Initializer &a, const Initializer &b) {
+  return a.isExternal && b.isExternal && a.location == b.location && a.offset == b.offset && a.length == b.length;
+}
+
 template <typename OpTy> bool isUsedBy(mlir::Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) { return isa<OpTy>(user); });
 }
@@ -39,10 +44,11 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
           !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
         continue;
       llvm::StringRef a = viewOf(model, *table.initializer).bytes, b = viewOf(model, *head.initializer).bytes;
-      bool isKnown = !a.empty() && !b.empty();
-      bool isTied = isKnown ? areEqual(a, table.transposed, b, head.transposed, shapeOf(table.argument)[0],
-                                       shapeOf(table.argument)[1], elementBytes(table.initializer->type))
-                            : configTies;
+      const bool isKnown = !a.empty() && !b.empty();
+      const bool isTied = isKnown ? areEqual(a, table.transposed, b, head.transposed, shapeOf(table.argument)[0],
+                                             shapeOf(table.argument)[1], elementBytes(table.initializer->type))
+                          : areOnePlace(*table.initializer, *head.initializer) ? table.transposed == head.transposed
+                                                                               : configTies;
       if (!isTied)
         continue;
       report.notes.push_back(head.name + " is a copy of " + table.name + " in the graph: tied again");

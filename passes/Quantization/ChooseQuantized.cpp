@@ -21,8 +21,18 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
     if (!forward)
       return signalPassFailure();
     const auto isMarked = [&](unsigned index) { return forward.getArgAttr(index, graph::kQuantized) != nullptr; };
-    if (llvm::any_of(graph::argumentsWithRole(forward, graph::Role::Parameter), isMarked))
-      return; // a folder in fewer bits says which weights are
+    // A folder in fewer bits says which weights are.
+    if (llvm::none_of(graph::argumentsWithRole(forward, graph::Role::Parameter), isMarked))
+      mark(forward);
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
+      const auto products = isMarked(index) ? adapters::productsOf(forward.getArgument(index)) : std::nullopt;
+      if (products && !products->front().isOutputFirst)
+        forward.setArgAttr(index, graph::kQuantizedTransposed, UnitAttr::get(&getContext()));
+    }
+  }
+
+private:
+  void mark(func::FuncOp forward) {
     const BlockArgument head = adapters::headWeight(forward);
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       BlockArgument weight = forward.getArgument(index);

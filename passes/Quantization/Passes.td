@@ -7,7 +7,8 @@ def ChooseQuantized : Pass<"ztc-choose-quantized", "mlir::ModuleOp"> {
   let summary = "Marks the weights of linear modules: where they are not trained they are stored in fewer bits.";
   let description = [{
     Afterwards every matrix of `@forward` that is the second factor of a product, as it is or joined with others, has `graph.quantized`,
-    but for the head and for a table of which rows are looked up: the modules that bitsandbytes replaces. Phase `backward` begins with
+    but for the head and for a table of which rows are looked up: the modules that bitsandbytes replaces. One whose rows are inputs, as in
+    GPT-2's Conv1D, has `graph.quantized_transposed` too: bitsandbytes has the codes of (outputs, inputs). Phase `backward` begins with
     this, before adapters come; the mark goes along into every function that phase makes.
 
         %w: tensor<64x32xf32> {graph.name = "q_proj.weight"}
@@ -28,7 +29,8 @@ def QuantizeWeights : Pass<"ztc-quantize-weights", "mlir::ModuleOp"> {
     Afterwards a frozen parameter with `graph.quantized` is the bytes of runtime/Format/QuantizedWeight.h, and each op that read it reads a
     `graph.dequantize` of its own, which stands in front of it; transposes, slices and joins of weights are repeated there too. So the numbers
     live from there to the product: never from the forward part to the backward part. `graph.source` says what is quantised: `format` and
-    `quantized_shape`, the checkpoint's. Phase `shard` begins with this, where types and gradients are settled.
+    `quantized_shape`, the checkpoint's; with `quantized_transposed` the bytes are those of the transposed matrix, and products read that.
+    Phase `shard` begins with this, where types and gradients are settled.
 
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x32xbf16>, tensor<64x32xbf16> -> tensor<8x64xbf16>
 

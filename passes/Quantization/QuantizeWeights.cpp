@@ -42,7 +42,7 @@ public:
       collectReads(weight, reads);
     llvm::SmallPtrSet<OpOperand *, 16> done; // a join of two weights is found twice
     for (OpOperand *read : reads)
-      if (done.insert(read).second)
+      if (done.insert(read).second && !readTransposed(*read))
         read->set(numbersFor(read->get(), read->getOwner()));
     eraseDeadOps(function.getBody().front());
     function.setFunctionType(
@@ -67,18 +67,25 @@ private:
     auto type = cast<RankedTensorType>(weight.getType());
     const auto attribute = function.getArgAttrOfType<graph::WeightFormatAttr>(index, graph::kQuantized);
     const graph::WeightFormat format = attribute.getValue();
+    const bool isTransposed = function.getArgAttr(index, graph::kQuantizedTransposed) && type.getRank() == 2;
+    const auto stored = isTransposed ? type.clone({type.getDimSize(1), type.getDimSize(0)}) : type;
     std::optional<QuantizedLayout> layout;
     if (type.getRank() == 2)
-      layout = quantizedLayout(graph::planFormat(format), uint64_t(type.getDimSize(0)), uint64_t(type.getDimSize(1)));
+      layout =
+          quantizedLayout(graph::planFormat(format), uint64_t(stored.getDimSize(0)), uint64_t(stored.getDimSize(1)));
     if (!layout)
       return function.emitOpError("argument ")
              << index << " of type " << type << " cannot be stored as " << graph::stringifyWeightFormat(format);
     NamedAttrList source(function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource));
     source.set("format", builder.getStringAttr(graph::stringifyWeightFormat(format)));
     source.set("quantized_shape", builder.getDenseI64ArrayAttr(type.getShape()));
+    if (isTransposed) {
+      source.set("quantized_transposed", builder.getUnitAttr());
+      transposed.insert(weight);
+    }
     function.setArgAttr(index, graph::kSource, source.getDictionary(builder.getContext()));
     foreignScales += layout->hasScalesByRow();
-    wasType[weight] = type;
+    wasType[weight] = stored;
     formats[weight] = format;
     weight.setType(RankedTensorType::get({int64_t(layout->bytes)}, builder.getI8Type()));
     return success();
@@ -93,6 +100,30 @@ private:
     }
   }
 
+  /// A product that reads bytes of a transposed matrix reads that matrix; false for any other reader.
+  bool readTransposed(OpOperand &read) {
+    auto product = dyn_cast<graph::MatmulOp>(read.getOwner());
+    if (!product || !transposed.contains(read.get()))
+      return false;
+    builder.setInsertionPoint(product);
+    read.set(dequantized(read.get(), product));
+    if (read.getOperandNumber() == 0)
+      product.setTransposeA(!product.getTransposeA());
+    else
+      product.setTransposeB(!product.getTransposeB());
+    return true;
+  }
+
+  /// The numbers of a parameter, as they are stored.
+  Value dequantized(Value weight, Operation *reader) {
+    const RankedTensorType type = wasType.lookup(weight);
+    if (!ownScales || !graph::isNf4(formats.lookup(weight)))
+      return graph::DequantizeOp::create(builder, reader->getLoc(), type, weight, formats.lookup(weight));
+    auto row = type.clone(ArrayRef<int64_t>{1, type.getNumElements()});
+    Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), row, weight, formats.lookup(weight));
+    return graph::ReshapeOp::create(builder, reader->getLoc(), type, numbers);
+  }
+
   /// `value`, made in front of `reader`; of one that the reader reads twice, once.
   Value numbersFor(Value value, Operation *reader) {
     if (Value numbers = made.lookup({value, reader}))
@@ -105,11 +136,11 @@ private:
   Value makeNumbers(Value value, Operation *reader) {
     builder.setInsertionPoint(reader);
     if (auto type = wasType.find(value); type != wasType.end()) {
-      if (!ownScales || !graph::isNf4(formats.lookup(value)))
-        return graph::DequantizeOp::create(builder, reader->getLoc(), type->second, value, formats.lookup(value));
-      auto row = type->second.clone(ArrayRef<int64_t>{1, type->second.getNumElements()});
-      Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), row, value, formats.lookup(value));
-      return graph::ReshapeOp::create(builder, reader->getLoc(), type->second, numbers);
+      Value numbers = dequantized(value, reader);
+      if (!transposed.contains(value))
+        return numbers;
+      auto turned = type->second.clone({type->second.getDimSize(1), type->second.getDimSize(0)});
+      return graph::TransposeOp::create(builder, reader->getLoc(), turned, numbers, ArrayRef<int64_t>{1, 0});
     }
     Operation *op = value.getDefiningOp();
     if (!op || !movesWeights(op))
@@ -126,7 +157,8 @@ private:
   func::FuncOp function;
   const bool ownScales;
   OpBuilder builder;
-  llvm::MapVector<Value, RankedTensorType> wasType; ///< of parameters that are bytes now
+  llvm::MapVector<Value, RankedTensorType> wasType; ///< of what the bytes of a parameter stand for
+  llvm::DenseSet<Value> transposed;                 ///< parameters whose bytes are of the transposed matrix
   llvm::DenseMap<Value, graph::WeightFormat> formats;
   llvm::DenseMap<std::pair<Value, Operation *>, Value> made;
 };

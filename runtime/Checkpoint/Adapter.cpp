@@ -15,6 +15,9 @@ std::string modelName(const plan::Plan &plan, const plan::Parameter &parameter) 
     return {};
   if (const size_t layer = name.find(".base_layer."); layer != std::string::npos)
     name.erase(layer, std::string_view(".base_layer").size());
+  if (const auto config = parseJson(plan.model().hf_config()); config.is_object() && config.contains("model_type"))
+    if (const nlohmann::json &type = config["model_type"]; type.is_string())
+      name = storedOfFamily(name, type.get<std::string>());
   // A router may have another name in the checkpoint: that of the module in which its experts are.
   for (const std::string &stored : checkpointNames(name)) {
     const std::vector<std::string> renamed = routerNames(stored);

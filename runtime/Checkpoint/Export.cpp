@@ -2,6 +2,7 @@
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/FrozenTensors.h"
 #include "runtime/Checkpoint/OtherTensors.h"
+#include "runtime/Checkpoint/QuantizedTensors.h"
 #include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Core/File.h"
@@ -42,7 +43,7 @@ StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan 
   ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(weights));
   for (const plan::Parameter &parameter : plan.parameters())
     if (const std::optional<SafetensorsCollection::Found> found = files.find(parameter))
-      types[parameter.name()] = found->tensor->type;
+      types[parameter.name()] = isQuantized(files, *found->tensor) ? plan::U8 : found->tensor->type;
   return types;
 }
 

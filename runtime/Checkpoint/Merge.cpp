@@ -26,6 +26,7 @@ plan::Plan wholeModelPlan(const plan::Plan &plan) {
     kept.set_format(plan::PLAIN);
     *kept.mutable_shape() = checkpointShape(parameter);
     kept.clear_quantized_shape();
+    kept.clear_quantized_transposed();
   }
   // What an adapter trains itself is a tensor of the model under another name.
   for (const plan::Parameter &parameter : plan.parameters()) {

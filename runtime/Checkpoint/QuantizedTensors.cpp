@@ -98,6 +98,10 @@ private:
 
 } // namespace
 
+bool isQuantized(const SafetensorsCollection &files, const SafetensorsTensor &tensor) {
+  return tensor.typeName == "U8" || tensor.typeName == "I8" || files.find(tensor.name + kNf4State);
+}
+
 StatusOr<std::vector<std::byte>> readQuantized(const SafetensorsCollection &files, const plan::Parameter &parameter) {
   const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
   if (!layout)

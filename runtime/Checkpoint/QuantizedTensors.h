@@ -12,10 +12,9 @@ namespace ztc {
 /// their mean.
 inline constexpr const char *kNf4State = ".quant_state.bitsandbytes__nf4";
 
-/// Whether a tensor that a parameter is found as is one of these.
-inline bool isQuantized(const SafetensorsTensor &tensor) {
-  return tensor.typeName == "U8" || tensor.typeName == "I8";
-}
+/// Whether a tensor of `files` that a parameter is found as is one of these. Codes of nf4 may be stored as any type
+/// (bnb_4bit_quant_storage): what lies beside them tells.
+bool isQuantized(const SafetensorsCollection &files, const SafetensorsTensor &tensor);
 
 /// The bytes of the parameter's layout, of what `files` has under its name. Fails, naming tensor and fact, where a part
 /// is missing or is not of the form that QuantizedWeight.h describes: other blocks, scales of the other kind.

@@ -467,7 +467,7 @@ static Status fillQuantized(const StateContext &context, const plan::Parameter &
     const std::lock_guard lock(guard);
     failures.emplace(begin, std::move(status));
   };
-  const std::vector<std::byte> bytes = quantize(*layout, read, threads);
+  const std::vector<std::byte> bytes = quantize(*layout, quantizedReader(parameter, read), threads);
   return failures.empty() ? fillBytes(context, parameter, bytes) : failures.begin()->second;
 }
 

@@ -65,7 +65,7 @@ public:
         continue;
       }
       const SafetensorsTensor &tensor = *found->tensor;
-      if (isQuantized(tensor) && parameter.format() != plan::PLAIN)
+      if (isQuantized(files_, tensor) && parameter.format() != plan::PLAIN)
         continue; // readQuantized looks at all of its parts
       const auto &shape = checkpointShape(parameter);
       if (!std::equal(tensor.shape.begin(), tensor.shape.end(), shape.begin(), shape.end()))
@@ -84,7 +84,8 @@ public:
   /// After check().
   StoredTensor stored(const plan::Parameter &parameter) const {
     const SafetensorsCollection::Found found = *find(parameter);
-    return {found.file->data(*found.tensor), isQuantized(*found.tensor) ? plan::U8 : found.tensor->type, false, 0, 0};
+    return {found.file->data(*found.tensor), isQuantized(files_, *found.tensor) ? plan::U8 : found.tensor->type, false,
+            0, 0};
   }
 
   std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {
@@ -224,12 +225,22 @@ static ElementSource elementsOf(const StoredTensor &tensor, double shift) {
   };
 }
 
-/// The numbers of a parameter in fewer bits; `begin` is a multiple of kNf4Block.
+/// The numbers of a parameter in fewer bits, in the checkpoint's order; `begin` is a multiple of kNf4Block.
 static StatusOr<ElementSource> numbersOf(const plan::Parameter &parameter, std::vector<std::byte> bytes) {
   const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
   if (!layout || layout->bytes != bytes.size())
     return internalError(fmt::format("'{}' has no layout", parameter.name()));
   const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  if (parameter.quantized_transposed()) {
+    const ElementReader stored = [&](uint64_t begin, uint64_t count, float *out) {
+      dequantize(kept->data(), *layout, begin, count, out);
+    };
+    return ElementSource(
+        [turned = transposedReader(layout->rows, layout->columns, stored)](uint64_t begin, uint64_t count, float *out) {
+          turned(begin, count, out);
+          return Status::ok();
+        });
+  }
   return ElementSource([layout = *layout, kept](uint64_t begin, uint64_t count, float *out) {
     dequantize(kept->data(), layout, begin, count, out);
     return Status::ok();
@@ -245,7 +256,7 @@ static StatusOr<ElementSource> asMultiplied(const plan::Parameter &parameter, co
   if (!layout)
     return internalError(fmt::format("'{}' has no layout", parameter.name()));
   const ElementReader read = [&](uint64_t begin, uint64_t count, float *out) { (void)full(begin, count, out); };
-  return numbersOf(parameter, quantize(*layout, read, threads));
+  return numbersOf(parameter, quantize(*layout, quantizedReader(parameter, read), threads));
 }
 
 Status lacksFullWeight(const plan::Parameter &parameter) {

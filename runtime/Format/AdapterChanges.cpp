@@ -184,7 +184,7 @@ StatusOr<std::optional<WeightChange>> AdapterChanges::of(const std::string &name
   };
   for (auto first = firstParts_.begin(); isEmpty() && first != firstParts_.end(); ++first)
     ZTC_RETURN_IF_ERROR(collect(change, *first + name, shape));
-  for (const std::vector<std::string> &others : {languageModelNames(name), routerNames(name)})
+  for (const std::vector<std::string> &others : {languageModelNames(name), routerNames(name), familyNames(name)})
     for (const std::string &other : others)
       if (isEmpty())
         ZTC_RETURN_IF_ERROR(collect(change, other, shape));

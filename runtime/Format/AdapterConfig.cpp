@@ -24,11 +24,25 @@ const std::pair<const char *, Json> kDefaults[] = {
 };
 
 /// Keys that say where an adapter comes from, not what it is.
-constexpr const char *kPassedOver[] = {"auto_mapping",   "base_model_name_or_path",
-                                       "inference_mode", "peft_version",
-                                       "revision",       "eva_config",
-                                       "corda_config",   "loftq_config",
-                                       "lora_ga_config", "megatron_config"};
+constexpr const char *kPassedOver[] = {"auto_mapping", "base_model_name_or_path", "inference_mode", "peft_version",
+                                       "revision"};
+
+/// Settings of ways to begin that init_lora_weights names, and that are refused there. Beside any other way PEFT reads
+/// none of them (LoraConfig.__post_init__ says so in a warning), and keeps them in the file.
+constexpr const char *kOfOtherStarts[] = {"corda_config", "eva_config", "loftq_config", "lora_ga_config"};
+
+/// Why ztc does not have what some keys ask for.
+const std::pair<const char *, const char *> kReasons[] = {
+    {"megatron_config", "it is for the parallel layers of Megatron-LM, and ztc divides a model by --zero"},
+    {"layer_replication", "it makes another model, which PEFT can save with its layers for ztc to compile"},
+    {"use_qalora", "it pools the inputs of quantised modules in groups"},
+    {"use_bdlora", "its factors are blocks of a diagonal"},
+    {"velora_config", "it changes what backward keeps of activations"},
+    {"kasa_config", "it adds terms to the loss and another factor between A and B"},
+    {"monteclora_config", "it draws factors anew in each step"},
+    {"arrow_config", "it chooses among several adapters"},
+    {"alora_invocation_tokens", "the adapter would hold from some tokens on only"},
+    {"ensure_weight_tying", "it ties adapters of a table and of the head"}};
 
 bool isEmpty(const Json &value) {
   return value.is_null() || value == Json(false) || value == Json("") ||
@@ -127,12 +141,16 @@ public:
       const std::string name = key;
       const auto usual = std::ranges::find_if(kDefaults, [&](const auto &row) { return name == row.first; });
       if (usual == std::end(kDefaults) || usual->second != value)
-        fail(key,
-             fmt::format("{} asks for what ztc does not have: leave it at PEFT's default", value.dump().substr(0, 80)));
+        fail(key, fmt::format("{} asks for what ztc does not have{}: leave it at PEFT's default",
+                              value.dump().substr(0, 80), reasonOf(name)));
     }
   }
 
 private:
+  static std::string reasonOf(const std::string &key) {
+    const auto reason = std::ranges::find_if(kReasons, [&](const auto &row) { return key == row.first; });
+    return reason == std::end(kReasons) ? "" : fmt::format(" ({})", reason->second);
+  }
   static bool takeStrings(const Json &value, std::vector<std::string> &target) {
     if (!value.is_array())
       return false;
@@ -214,6 +232,9 @@ void readTokenRows(Reader &reader, AdapterConfig &config) {
 }
 
 void readStart(Reader &reader, const Json &json, AdapterConfig &config) {
+  for (const char *key : kOfOtherStarts)
+    if (const Json *settings = reader.find(key); settings && !settings->is_object())
+      reader.fail(key, fmt::format("expected an object of settings, found {}", settings->dump().substr(0, 80)));
   reader.find("init_lora_weights");
   const auto value = json.find("init_lora_weights");
   if (value == json.end() || value->is_null() || *value == Json(true))

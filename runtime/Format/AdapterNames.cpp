@@ -23,6 +23,14 @@ void addRenamed(std::vector<std::string> &names, const std::string &name, std::s
 /// How checkpoints of Mixtral and its like call a router, and how transformers 5 does.
 constexpr std::string_view kStoredRouter = ".block_sparse_moe.gate", kRouters[] = {".mlp.gate", ".mlp.router"};
 
+/// How checkpoints of one family call a module, and how transformers does, which has the family since version 5.
+struct FamilyName {
+  std::string_view modelType, stored, module;
+};
+constexpr FamilyName kFamilyNames[] = {{"hy_v3", ".mlp.shared_mlp", ".mlp.shared_experts"},
+                                       {"hy_v3", ".mlp.router.gate", ".mlp.gate"},
+                                       {"laguna", ".mlp.shared_expert", ".mlp.shared_experts"}};
+
 /// A name with `from`, which is whole parts of names, replaced; empty where it is not in it.
 std::string replaced(std::string_view name, std::string_view from, std::string_view to) {
   const size_t at = name.rfind(from), end = at + from.size();
@@ -41,7 +49,44 @@ std::vector<std::string> checkpointNames(const std::string &name) {
   for (const std::string_view router : kRouters)
     if (const std::string renamed = replaced(name, router, kStoredRouter); !renamed.empty())
       names.push_back(renamed);
+  for (const FamilyName &family : kFamilyNames)
+    if (const std::string renamed = replaced(name, family.module, family.stored); !renamed.empty())
+      names.push_back(renamed);
   return names;
+}
+
+std::string moduleOfFamily(const std::string &stored, std::string_view modelType) {
+  for (const FamilyName &family : kFamilyNames)
+    if (const std::string renamed = replaced(stored, family.stored, family.module);
+        family.modelType == modelType && !renamed.empty())
+      return renamed;
+  return stored;
+}
+
+std::string storedOfFamily(const std::string &module, std::string_view modelType) {
+  for (const FamilyName &family : kFamilyNames)
+    if (const std::string renamed = replaced(module, family.module, family.stored);
+        family.modelType == modelType && !renamed.empty())
+      return renamed;
+  return module;
+}
+
+std::vector<std::string> familyNames(std::string_view stored) {
+  std::vector<std::string> names;
+  for (const FamilyName &family : kFamilyNames)
+    if (std::string renamed = replaced(stored, family.stored, family.module); !renamed.empty())
+      names.push_back(std::move(renamed));
+  return names;
+}
+
+bool takesExpertsAsLinear(std::string_view modelType) {
+  // transformers' conversion_mapping.py: types with the patterns of Mixtral and of Qwen2-MoE, without the latter
+  // itself.
+  static constexpr std::string_view kTypes[] = {
+      "afmoe",      "cohere2_moe", "deepseek_v2", "deepseek_v3",   "dots1",          "ernie4_5_moe",
+      "exaone_moe", "flex_olmo",   "glm4_moe",    "glm4_moe_lite", "hunyuan_v1_moe", "mellum",
+      "minimax_m2", "mixtral",     "olmoe",       "qwen3_moe",     "solar_open"};
+  return std::ranges::find(kTypes, modelType) != std::end(kTypes);
 }
 
 std::vector<std::string> routerNames(std::string_view stored) {

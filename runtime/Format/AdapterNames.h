@@ -45,4 +45,18 @@ std::vector<std::string> routerNames(std::string_view stored);
 /// any other's the name itself.
 std::string moduleOfTransformers5(const std::string &module, std::string_view modelType);
 
+/// The name that transformers' module has for a module or tensor of a checkpoint of this model type, where the family
+/// is one that only transformers 5 has and its checkpoints call a part otherwise: of HY-V3 "...mlp.shared_mlp.up_proj"
+/// is ...mlp.shared_experts.up_proj. Any other name is itself.
+std::string moduleOfFamily(const std::string &stored, std::string_view modelType);
+/// The other way: the name in the checkpoint.
+std::string storedOfFamily(const std::string &module, std::string_view modelType);
+/// What moduleOfFamily() may give for a name where the model type is not known, without the name itself.
+std::vector<std::string> familyNames(std::string_view stored);
+
+/// Whether PEFT (0.21) gives experts and routers adapters where it is asked for all linear modules of a model of this
+/// type, though transformers 5 has these as stacked parameters: it takes the names of the modules that they once were
+/// for target_parameters. In models of any other type it finds no such modules.
+bool takesExpertsAsLinear(std::string_view modelType);
+
 } // namespace ztc

@@ -452,7 +452,7 @@ private:
   /// A weight in fewer bits is frozen and has the bytes that its format needs.
   static Status checkFormat(const Parameter &parameter, uint64_t bytes, const std::string &where) {
     if (parameter.format() == PLAIN)
-      return parameter.quantized_shape_size() == 0 && parameter.type() != U8
+      return parameter.quantized_shape_size() == 0 && !parameter.quantized_transposed() && parameter.type() != U8
                  ? Status::ok()
                  : dataLoss(fmt::format("{}: type {} and a quantised shape without a format", where,
                                         dataTypeName(parameter.type())));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <memory>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -249,7 +250,8 @@ std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter)
   const auto &shape = parameter.quantized_shape();
   if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0)
     return std::nullopt;
-  return quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  const int rows = parameter.quantized_transposed() ? 1 : 0;
+  return quantizedLayout(parameter.format(), uint64_t(shape[rows]), uint64_t(shape[1 - rows]));
 }
 
 const char *weightFormatName(plan::WeightFormat format) {
@@ -321,6 +323,21 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
                out + (first - begin));
     first += length;
   }
+}
+
+ElementReader transposedReader(uint64_t rows, uint64_t columns, const ElementReader &read) {
+  const auto all = std::make_shared<std::vector<float>>(rows * columns);
+  for (uint64_t begin = 0; begin < all->size(); begin += kPiece)
+    read(begin, std::min(kPiece, all->size() - begin), all->data() + begin);
+  return [=](uint64_t begin, uint64_t count, float *out) {
+    for (uint64_t i = begin; i < begin + count; ++i)
+      *out++ = (*all)[i % rows * columns + i / rows];
+  };
+}
+
+ElementReader quantizedReader(const plan::Parameter &parameter, const ElementReader &read) {
+  const auto &shape = parameter.quantized_shape();
+  return parameter.quantized_transposed() ? transposedReader(uint64_t(shape[0]), uint64_t(shape[1]), read) : read;
 }
 
 std::vector<std::byte> quantize(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads) {

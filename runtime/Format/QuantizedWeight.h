@@ -15,6 +15,8 @@
 // these numbers here too; as one row, [1, elements], it has those of its own blocks. Models' matrices have rows of
 // multiples of 64.
 //
+// A matrix that a checkpoint has as (inputs, outputs), GPT-2's Conv1D, is stored as (outputs, inputs) in each of these.
+//
 // int8 (LLM.int8(), arXiv:2208.07339, its weights alone): a signed byte an element, a scale for each row, the greatest
 // magnitude in it: element = code * scale * (1 / 127), each product rounded to f32.
 #pragma once
@@ -60,7 +62,8 @@ struct QuantizedLayout {
 /// Nothing for PLAIN and unknown formats, and where a size exceeds 2^62.
 std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64_t rows, uint64_t columns);
 
-/// That of a parameter of a plan, of its quantized_shape; nothing also where that is not a matrix.
+/// That of a parameter of a plan: of its quantized_shape, or where quantized_transposed is set of the transposed
+/// matrix; nothing also where that is not a matrix.
 std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter);
 
 /// "nf4", "nf4_single", "int8", "plain"; PLAIN for any other word.
@@ -85,6 +88,13 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
 
 /// Gives elements [begin, begin + count) of the matrix that is quantised, row-major.
 using ElementReader = std::function<void(uint64_t begin, uint64_t count, float *out)>;
+
+/// Gives the transposed matrix of the one, (rows, columns), that `read` gives: reads all of it here, in pieces that
+/// begin at multiples of kNf4Block, and keeps it.
+ElementReader transposedReader(uint64_t rows, uint64_t columns, const ElementReader &read);
+
+/// The reader that a parameter's bytes are made of: `read`, which gives the checkpoint's matrix, or that transposed.
+ElementReader quantizedReader(const plan::Parameter &parameter, const ElementReader &read);
 
 /// The bytes of a matrix. Reads each element once, in pieces of at most 2^16 elements, on `threads` threads at a time.
 /// The mean of the scales is summed in double in the order of the blocks: nothing depends on the threads.

@@ -337,6 +337,28 @@ def linear(case):
     check("linear: all of that layer", len(names) == 14 and all(".layers.1." in n for n in names) and len(targets) == 7 and all(f"base_model.model.{t}.lora_A.weight" in names for t in targets), (targets, sorted(names)))
 
 
+def experts_left_out(case):
+    """all-linear begins without what PEFT finds no linear modules of, and says so; of Mixtral PEFT takes these for parameters. Of halves alone it reads nothing."""
+    def compiled(folder, words):
+        return run("ztc", "compile", ROOT / "tests/folders" / folder, "-o", case.work / "fresh.bin", "--target=host", "--batch=1", "--seq=20", f"--lora=r=2,alpha=3,{words}").stderr
+    for folder, modules, words in (("qwen2-moe", 23, "24 modules of experts and 2 routers are left out"), ("hy-v3", 14, "12 modules of experts and 1 router are left out"),
+                                   ("gpt-oss", 8, "2 routers are left out"), ("mixtral", 34, None)):
+        said = compiled(folder, "targets=all-linear")
+        check(f"experts left out: {folder}", f"adapters of {modules} modules" in said and (words or "") in said and ("left out" in said) == bool(words), said)
+    check("experts left out: of a folder", "24 modules of experts are left out, for which the folder has no factors" in case.compile(case.work / "folder.bin").stderr)
+    for targets, isHalf in (("w1+w3", True), ("w1+w2+w3", False)):
+        said = compiled("mixtral", f"targets={targets}")
+        check(f"experts left out: {targets}", ("missing adapter keys" in said) == isHalf, said)
+    some = case.work / "some"
+    shutil.copytree(case.adapter, some)
+    factors = read_safetensors(some / "adapter_model.safetensors")
+    one = "base_model.model.model.layers.0.mlp.experts.1.up_proj.lora_"
+    shared = "base_model.model.model.layers.0.mlp.shared_expert.up_proj.lora_"
+    write_safetensors(some / "adapter_model.safetensors", factors | {one + f"{x}.weight": factors[shared + f"{x}.weight"] for x in "AB"})
+    done = case.compile(case.work / "bad.bin", adapter=some, expect=1)
+    check("experts left out: some of a folder's", done.returncode == 1 and "lacks" in done.stderr and "experts.0.gate_proj" in done.stderr, done.stderr)
+
+
 def shards(folder, out, is_second, without=None):
     """The folder with its tensors in two files: bytes as they are."""
     shutil.rmtree(out, ignore_errors=True)
@@ -455,7 +477,7 @@ def single_folder(source, out, storage="U8", double=()):
         text = json.dumps({key: value for key, value in state.items() if not key.startswith("nested")}).encode()
         stored[state_name] = ("U8", [len(text)], text)
         codes = stored[name][2]
-        stored[name] = (storage, [len(codes) // {"U8": 1, "BF16": 2, "F32": 4}[storage], 1], codes)
+        stored[name] = (storage, [len(codes) // {"U8": 1, "BF16": 2, "F16": 2, "F32": 4}[storage], 1], codes)
     header, body = {}, b""
     for name, (kind, shape, piece) in stored.items():
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(piece)]}
@@ -505,6 +527,18 @@ def single(case):
         run("ztc", "compile", model, "-o", case.work / "other.bin", *arguments, f"--batch={case.shape[0]}")
         _, steps = case.run(case.work / "other.bin")
         check(f"single: {name}", [s["loss"] for s in steps] == losses["single", 1], steps)
+    # Beside a plan of full weights, whatever type the codes are stored as (bnb_4bit_quant_storage).
+    of_full = case.work / "of-full.bin"
+    run("ztc", "compile", case.folder, "-o", of_full, *arguments, f"--batch={case.shape[0]}", "--quantize=nf4_single")
+    storages = ("U8", "BF16", "F16", "F32")
+    for storage in storages:
+        given = single_folder(base, case.work / f"given-{storage}", storage=storage)
+        _, steps = case.run(of_full, f"--weights={given}", f"--export={case.work / f'given-{storage}-merged'}", "--merge")
+        check(f"single: --weights with codes as {storage}", steps and [s["loss"] for s in steps] == losses["single", 1], steps)
+        done, _ = case.run(of_full, f"--weights={given}", f"--export={case.work / f'given-{storage}-base'}", "--merge=base", steps=1, expect=1)
+        check(f"single: such a folder has no other weights, codes as {storage}", "there are no other weights" in done.stderr, done.stderr)
+    whole = {(case.work / f"given-{storage}-merged/model.safetensors").read_bytes() for storage in storages}
+    check("single: the merged model is the same for every type of codes", len(whole) == 1, len(whole))
     done = run("ztc", "compile", folder, "-o", case.work / "verified.bin", *arguments, "--batch=1", "--quantize=nf4", "--zero=3", "--verify")
     check("single: every pass keeps the step", done.stdout.count("verified: ") == 2, done.stderr + done.stdout)
     # Of full weights too.
@@ -513,6 +547,40 @@ def single(case):
     _, steps = case.run(full)
     error = max(abs(s["loss"] - want) for s, want in zip(steps, losses["double", 1], strict=True))
     check("single: of full weights", 0 < error <= 5e-3, error)
+
+
+def transposed(case):
+    """GPT-2's Conv1D in 4 bits, whose codes run over (outputs, inputs): of full weights, and of folders that transformers saved so, merged again as (inputs, outputs)."""
+    base, arguments = case.adapter / "base", ["--target=host", f"--seq={case.shape[1]}", "--precision=fp32", f"--adapter={case.adapter}"]
+    single, plans = single_folder(base, case.work / "single"), {}
+    for name, folder, options in (("full", case.folder, ["--quantize=nf4"]), ("stored", base, []), ("full, single", case.folder, ["--quantize=nf4_single"]), ("stored, single", single, []),
+                                  ("stored, ZeRO-3", base, ["--zero=3"])):
+        plans[name] = case.work / f"{name}.bin"
+        run("ztc", "compile", folder, "-o", plans[name], *arguments, f"--batch={case.shape[0]}", *options)
+    losses = {name: [s["loss"] for s in case.run(plan)[1]] for name, plan in plans.items()}
+    for name in ("full", "stored"):
+        error = max(abs(a - b) for a, b in zip(losses[name], case.golden["losses"], strict=True))
+        check(f"transposed: {name}, the losses of PyTorch", error <= 1e-4, error)
+    for one, other in (("stored", "full"), ("stored, single", "stored"), ("stored, ZeRO-3", "stored")):
+        check(f"transposed: {one} has the bits of {other}", losses[one] == losses[other], (losses[one], losses[other]))
+    error = max(abs(a - b) for a, b in zip(losses["full, single"], losses["full"], strict=True))
+    check("transposed: scales as they are", 0 < error <= 5e-3, error)
+    _, steps = case.run(plans["full"], f"--weights={base}", steps=1)
+    check("transposed: --weights of such a folder", steps and steps[0]["loss"] == losses["stored"][0], steps)
+    _, steps = case.run(plans["stored"], f"--weights={case.folder}", steps=1)
+    check("transposed: --weights of full weights", steps and steps[0]["loss"] == losses["full"][0], steps)
+    data = (case.folder / "model.safetensors").read_bytes()
+    shapes = {name: tensor["shape"] for name, tensor in json.loads(data[8:8 + int.from_bytes(data[:8], "little")]).items() if name != "__metadata__"}
+    for name in ("full", "stored"):
+        merged, whole = case.work / f"{name}-merged", case.work / f"{name}-merged.bin"
+        case.run(plans[name], f"--export={merged}", "--export-dtype=fp32", "--merge")
+        same = {n: shape for n, (shape, _) in read_safetensors(merged / "model.safetensors").items()}
+        check(f"transposed: {name}, merged as (inputs, outputs)", all(shapes.get(n) == shape for n, shape in same.items()), same)
+        run("ztc", "compile", merged, "-o", whole, *arguments[:-1], f"--batch={case.shape[0]}")
+        _, steps = case.run(whole, steps=1)
+        check(f"transposed: {name}, the merged model's loss", steps and abs(steps[0]["loss"] - case.golden["final_loss"]) <= 2e-4, (steps, case.golden["final_loss"]))
+    done = run("ztc", "compile", case.folder, "-o", case.work / "verified.bin", *arguments, "--batch=1", "--quantize=nf4", "--zero=3", "--recompute=layer", "--verify")
+    check("transposed: every pass keeps the step", done.returncode == 0 and "verified: " in done.stdout, done.stderr + done.stdout)
 
 
 def on_gpus(case):
@@ -561,8 +629,8 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
+             "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -574,7 +642,9 @@ for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
 for test in (older, experts_inside):
     with scratch() as work:
         test(Case("router-saved", work))
-for name in ("list", "dora", "tokens", "router", "router-saved"):
+with scratch() as work:
+    experts_left_out(Case("linear-alone", work))
+for name in ("list", "dora", "tokens", "router", "router-saved", "shared-experts"):
     with scratch() as work:
         into_graph(Case(name, work))
 for name in ("dora", "tokens", "experts", "router-all", "stacks"):
@@ -589,6 +659,9 @@ for name in sorted(p.parent.name for p in CASES.glob("*/bf16.json")):
 for name in ("dora", "tokens"):  # tokens: on a part of the joined q|k|v alone, which is padded in bf16
     with scratch() as work:
         on_gpus(Case(name, work))
+for test in (transposed, on_gpus):
+    with scratch() as work:
+        test(Case("nf4-conv1d", work))
 for test in (stages, quantized, single, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))

@@ -43,7 +43,6 @@ REFUSED = [
       for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1", "lfm2", "minimax")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
-    ("Conv1D modules in fewer bits", "gpt2", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}), "are Conv1D"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
     ("a classifier", "llama-heads", but(architectures=["LlamaForSequenceClassification"]), "trains language models"),
     ("hidden_size as text", "llama-heads", but(hidden_size="40"), 'hidden_size is "40", which is not a whole number'),

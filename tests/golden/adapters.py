@@ -52,6 +52,7 @@ CASES = {
     "nf4": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=ALL), "nf4"),
     "nf4-fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "down_proj"]), "nf4"),
     "nf4-conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True), "nf4"),
+    "int8-conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True), "int8"),
     "int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=ALL), "int8"),
     "dora": ("llama-heads", dict(r=4, lora_alpha=6, target_modules=ALL, use_dora=True, use_rslora=True, rank_pattern={"q_proj": 2}, bias="all")),
     "dora-fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "down_proj"], use_dora=True)),
@@ -66,6 +67,9 @@ CASES = {
     "router-saved": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], modules_to_save=["gate"])),
     "router": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["gate.weight"], rank_pattern={"gate.weight": 3})),
     "router-all": ("qwen3-moe", dict(r=2, lora_alpha=3, target_modules=ALL)),
+    "linear-alone": ("qwen2-moe", dict(r=2, lora_alpha=3, target_modules=ALL)),  # parameters of transformers 5, which PEFT has no mapping of
+    "shared-experts": ("hy-v3", dict(r=2, lora_alpha=3, target_modules=ALL)),  # the checkpoint calls them otherwise
+    "shared-expert": ("laguna", dict(r=2, lora_alpha=3, target_modules=ALL, modules_to_save=["shared_experts"])),
     "stacks": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-all": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-swapped": ("llama4", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj", "feed_forward.experts.down_proj"], use_rslora=True)),
@@ -104,7 +108,9 @@ def build(name):
     with torch.no_grad():
         for module in base.modules():
             if form and isinstance(module, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and module is not base.get_output_embeddings():
-                module.weight.copy_(quantized(module.weight.data, form[0]))
+                # As transformers replaces modules: a Conv1D by a linear module, of which bitsandbytes has the transposed matrix.
+                turned = isinstance(module, transformers.pytorch_utils.Conv1D)
+                module.weight.copy_(quantized(module.weight.data.T, form[0]).T if turned else quantized(module.weight.data, form[0]))
     model = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -189,7 +195,7 @@ def record(name):
     facts["norms"] = {n: p.detach().double().norm().item() for n, p in trained.items()}
     with torch.no_grad():
         facts["final_loss"] = make.loss_of(model, torch.tensor(given["input_ids"][0]), torch.tensor(given["labels"][0])).item()
-    if name == "nf4":
+    if name in ("nf4", "nf4-conv1d"):
         save_quantized(folder, out / "base")
     (out / "golden.json").write_text(json.dumps(facts, indent=1) + "\n")
     print(name, len(trained), facts["losses"][0], facts["losses"][-1], sum(f.stat().st_size for f in out.iterdir()))

@@ -70,6 +70,7 @@ constexpr Attributed kAttributes[] = {
     {"rate", Place::Argument, "a 64-bit float", is<FloatAttr>},
     {"change_factor", Place::Argument, "a 64-bit float", is<FloatAttr>},
     {"quantized", Place::Argument, "a #graph.weight_format", is<WeightFormatAttr>},
+    {"quantized_transposed", Place::Argument, kFlag, is<UnitAttr>},
     {"block_states", Place::Argument, kFlag, is<UnitAttr>},
     {"wide", Place::Argument, kFlag, is<UnitAttr>},
     {"bucket", Place::Argument, kSymbol, is<FlatSymbolRefAttr>},

@@ -21,6 +21,8 @@ inline constexpr llvm::StringLiteral kFrozen = "graph.frozen";    ///< parameter
 inline constexpr llvm::StringLiteral kNoDecay = "graph.no_decay"; ///< parameter: no weight decay
 inline constexpr llvm::StringLiteral kQuantized =
     "graph.quantized"; ///< frozen parameter: #graph.weight_format, the format in which it is to be stored
+inline constexpr llvm::StringLiteral kQuantizedTransposed =
+    "graph.quantized_transposed"; ///< with `graph.quantized`: as the transposed matrix, since its rows are inputs
 inline constexpr llvm::StringLiteral kBlockStates =
     "graph.block_states"; ///< parameter: the optimizer keeps its states in 8 bits, in blocks of 256 (block8)
 inline constexpr llvm::StringLiteral kBucket = "graph.bucket"; ///< after `shard`: symbol of its dist.bucket

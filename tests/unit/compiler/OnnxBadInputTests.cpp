@@ -139,6 +139,26 @@ TEST(OnnxBadInput, ExternalData) {
   refused(folder.write("outside.onnx", outside.bytes()), {"../elsewhere.bin"});
 }
 
+TEST(OnnxBadInput, TiesOfDataThatIsNotThere) {
+  for (const int64_t place : {0, 112}) { // of the head; the table's 112 bytes are the first
+    OnnxWriter writer;
+    writer.input("input_ids", ElementType::I64, {int64_t(2), int64_t(8)});
+    writer.external("model.embed_tokens.weight", {7, 4}, "absent.bin", 0);
+    writer.external("lm_head.weight", {7, 4}, "absent.bin", place);
+    writer.node("Gather", {"model.embed_tokens.weight", "input_ids"}, {"x"});
+    writer.node("Transpose", {"lm_head.weight"}, {"w"}, {{"perm", std::vector<int64_t>{1, 0}}});
+    writer.node("MatMul", {"x", "w"}, {"logits"});
+    writer.output("logits", ElementType::F32, {int64_t(2), int64_t(8), int64_t(7)});
+    TemporaryFolder folder;
+    const std::string path = folder.write("model.onnx", writer.bytes());
+    const Imported imported = test::import(path);
+    ASSERT_TRUE(imported.module) << imported.errors;
+    EXPECT_EQ(imported.report.weights.size(), place == 0 ? 1u : 2u) << "one place holds one matrix";
+    folder.write("config.json", R"({"model_type": "llama", "tie_word_embeddings": true})");
+    EXPECT_EQ(test::import(path).report.weights.size(), 1u) << "two places may hold it twice, as config.json says";
+  }
+}
+
 TEST(OnnxBadInput, WeightsThatDoNotFit) {
   TemporaryFolder folder;
   // One tensor of another shape and nothing else: a file that is valid in itself.

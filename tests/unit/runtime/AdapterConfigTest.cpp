@@ -139,6 +139,13 @@ TEST(AdapterConfig, DefaultsAreSilentKnownOrNot) {
         {"more", Json::array()}});
 }
 
+TEST(AdapterConfig, SettingsOfOtherStartsAreNotRead) {
+  // PEFT warns of these and reads none, unless init_lora_weights names what they are for.
+  for (const char *key : {"corda_config", "eva_config", "loftq_config", "lora_ga_config"})
+    EXPECT_TRUE(parse({{key, {{"rho", 2.0}}}}).isOk()) << key;
+  EXPECT_TRUE(parse({{"megatron_config", nullptr}, {"megatron_core", "megatron.core"}}).isOk());
+}
+
 TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
   const std::pair<Json, const char *> bad[] = {
       {{{"peft_type", "IA3"}}, "peft_type"},
@@ -174,6 +181,14 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
       {{{"use_qalora", true}}, "use_qalora"},
       {{{"qalora_group_size", 32}}, "qalora_group_size"},
       {{{"alora_invocation_tokens", {1}}}, "alora_invocation_tokens"},
+      {{{"megatron_config", {{"tensor_model_parallel_size", 2}}}}, "megatron_config: {\"tensor_model"},
+      {{{"megatron_core", "other.core"}}, "megatron_core"},
+      {{{"kasa_config", {{"beta", 1e-4}}}}, "terms to the loss"},
+      {{{"arrow_config", {{"top_k", 3}}}}, "several adapters"},
+      {{{"ensure_weight_tying", true}}, "ensure_weight_tying"},
+      {{{"eva_config", "yes"}}, "eva_config: expected an object"},
+      {{{"init_lora_weights", "corda"}, {"corda_config", {{"corda_method", "kpm"}}}}, "init_lora_weights: 'corda'"},
+      {{{"init_lora_weights", "lora_ga"}, {"lora_ga_config", {{"scale", "stable"}}}}, "init_lora_weights: 'lora_ga'"},
       {{{"something_new", 3}}, "something_new"},
   };
   for (const auto &[more, words] : bad) {
@@ -253,8 +268,26 @@ TEST(AdapterConfig, RoutersHaveTransformersNames) {
   EXPECT_EQ(moduleOfTransformers5("layers.0.block_sparse_moe.gate", "phimoe"), "layers.0.mlp.router");
   const Names stored = checkpointNames("model.layers.0.mlp.gate.weight");
   EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
-  EXPECT_EQ(stored.back(), "model.layers.0.block_sparse_moe.gate.weight");
+  EXPECT_EQ(stored[2], "model.layers.0.block_sparse_moe.gate.weight");
   EXPECT_EQ(checkpointNames("model.layers.0.mlp.gate_proj.weight").size(), 2u);
+}
+
+TEST(AdapterConfig, FamiliesHaveTransformersNames) {
+  using Names = std::vector<std::string>;
+  const std::string stored = "layers.1.mlp.shared_mlp.up_proj.weight",
+                    module = "layers.1.mlp.shared_experts.up_proj.weight";
+  EXPECT_EQ(moduleOfFamily(stored, "hy_v3"), module);
+  EXPECT_EQ(storedOfFamily(module, "hy_v3"), stored);
+  EXPECT_EQ(moduleOfFamily("layers.1.mlp.router.gate", "hy_v3"), "layers.1.mlp.gate");
+  EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert.up_proj", "laguna"), "layers.1.mlp.shared_experts.up_proj");
+  for (const char *other : {"layers.1.mlp.shared_mlp.up_proj", "layers.1.mlp.shared_expert.up_proj"})
+    EXPECT_EQ(moduleOfFamily(other, "hunyuan_v1_moe"), other);
+  EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert_gate", "laguna"), "layers.1.mlp.shared_expert_gate");
+  EXPECT_EQ(familyNames(stored), Names{module});
+  const Names names = checkpointNames("model." + module);
+  EXPECT_NE(std::ranges::find(names, "model." + stored), names.end());
+  EXPECT_TRUE(takesExpertsAsLinear("mixtral") && takesExpertsAsLinear("qwen3_moe"));
+  EXPECT_FALSE(takesExpertsAsLinear("qwen2_moe") || takesExpertsAsLinear("hy_v3") || takesExpertsAsLinear(""));
 }
 
 TEST(AdapterConfig, StacksChangeExpertByExpert) {

@@ -207,6 +207,9 @@ TEST(PlanValidator, EachFactIsChecked) {
          p.mutable_parameters(1)->add_quantized_shape(4);
        },
        "for a matrix [4, 4] as nf4_single"},
+      {"transposed bytes without a format",
+       [](plan::Plan &p) { p.mutable_parameters(1)->set_quantized_transposed(true); },
+       "a quantised shape without a format"},
       {"quantised shape without a format", [](plan::Plan &p) { p.mutable_parameters(1)->add_quantized_shape(4); },
        "a quantised shape without a format"},
       {"narrow call without type",

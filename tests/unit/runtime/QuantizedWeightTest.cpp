@@ -172,6 +172,32 @@ TEST(QuantizedWeight, ReadsEachElementOnceInPieces) {
   EXPECT_LT(error / norm, 0.01); // 8 to 9 % of a normal number
 }
 
+TEST(QuantizedWeight, OfATransposedMatrixAreTheBytesOfTheOther) {
+  constexpr uint64_t kRows = 200, kColumns = 88; // of the checkpoint's matrix
+  const auto element = [](uint64_t row, uint64_t column) { return std::sin(float(row * 131 + column * 7)); };
+  plan::Parameter parameter;
+  parameter.set_format(plan::NF4);
+  parameter.add_quantized_shape(kRows);
+  parameter.add_quantized_shape(kColumns);
+  parameter.set_quantized_transposed(true);
+  const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->rows, kColumns);
+  EXPECT_EQ(layout->columns, kRows);
+  const ElementReader stored = [&](uint64_t begin, uint64_t count, float *out) {
+    for (uint64_t i = begin; i < begin + count; ++i)
+      *out++ = element(i / kColumns, i % kColumns);
+  };
+  const ElementReader turned = [&](uint64_t begin, uint64_t count, float *out) {
+    for (uint64_t i = begin; i < begin + count; ++i)
+      *out++ = element(i % kRows, i / kRows);
+  };
+  EXPECT_EQ(quantize(*layout, quantizedReader(parameter, stored), 2), quantize(*layout, turned, 1));
+  parameter.set_quantized_transposed(false);
+  EXPECT_EQ(quantizedLayout(parameter)->rows, kRows);
+  EXPECT_NE(quantize(*quantizedLayout(parameter), quantizedReader(parameter, stored), 1), quantize(*layout, turned, 1));
+}
+
 TEST(QuantizedWeight, LayoutsAreOfMatrices) {
   EXPECT_FALSE(quantizedLayout(plan::PLAIN, 4, 4));
   EXPECT_FALSE(quantizedLayout(plan::NF4, 0, 4));
