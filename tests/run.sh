@@ -8,14 +8,19 @@ cd "$(dirname "$0")/.."
 all=0
 [ "${1:-}" = --all ] && all=1
 cmake/setup.sh
-cmake/get-cudnn.sh || echo "setup: without cuDNN; a test asks the CUDA toolkit's, or says that there is none"
-cmake/get-nvdisasm.sh || echo "setup: without nvdisasm; the gates on GPU machine code take the CUDA toolkit's, or say that there is none"
-cmake/get-compute-sanitizer.sh || echo "setup: without compute-sanitizer; the package for a GPU machine is tested without it"
-samples/data/prepare_chat.py --setup >/dev/null || echo "setup: without transformers' tokenizers; the test of samples/data is left out"
-cmake/get-onnx-node-tests.sh || echo "setup: without ONNX's node tests; onnx-node-tests is left out"
+# What tests alone need is fetched while the compiler builds.
+(
+  cmake/get-cudnn.sh || echo "setup: without cuDNN; a test asks the CUDA toolkit's, or says that there is none"
+  cmake/get-nvdisasm.sh || echo "setup: without nvdisasm; the gates on GPU machine code take the CUDA toolkit's, or say that there is none"
+  cmake/get-compute-sanitizer.sh || echo "setup: without compute-sanitizer; the package for a GPU machine is tested without it"
+  samples/data/prepare_chat.py --setup >/dev/null || echo "setup: without transformers' tokenizers; the test of samples/data is left out"
+  cmake/get-onnx-node-tests.sh || echo "setup: without ONNX's node tests; onnx-node-tests is left out"
+) &
+fetches=$!
 # Neighbours compiled together: a third of the time where everything is built once. Who edits configures it himself: cmake --preset default.
 [ -f build/build.ninja ] || cmake --preset default -DCMAKE_UNITY_BUILD=ON
 cmake --build build
+wait "$fetches"
 if [ -z "${ZTC_FIXTURES:-}" ] && [ -d ../shared/fixtures/open ]; then
   ZTC_FIXTURES=$(cd ../shared/fixtures/open && pwd)
 fi

@@ -118,7 +118,9 @@ with scratch() as work:
     if not all((BIN / name).exists() for name in ("ztc", "ztc-runtime-tests", "ztc-service-kernels")):
         print("skip the package: a build folder with the compiler and the tests is needed")
         finish()
-    packed = subprocess.run([ROOT / "tests/gpu/pack.sh", f"--build={BIN.parent}", "--models=tied", work / "ztc-gpu.tar.gz"],
+    # Kernels of every family of GPUs take a minute and a half: tests/long/gpu-package.sh packs them all.
+    targets = os.environ.get("ZTC_PACKAGE_TARGETS", "sm_90a")
+    packed = subprocess.run([ROOT / "tests/gpu/pack.sh", f"--build={BIN.parent}", "--models=tied", *([f"--targets={targets}"] if targets else []), work / "ztc-gpu.tar.gz"],
                             capture_output=True, text=True, timeout=900)
     check("packs", packed.returncode == 0, packed.stdout[-200:] + packed.stderr[-1500:])
     if packed.returncode:
