@@ -54,7 +54,7 @@ Shape tableShape(llvm::ArrayRef<int64_t> shape) {
 }
 
 /// A constant that data meet, and whether it is added to them.
-struct Candidate {
+struct TableCandidate {
   const Initializer *constant;
   bool isAdded = false;
   bool isAddedToLookup = false; ///< to rows that the tokens look up, as positions are
@@ -65,7 +65,7 @@ public:
   SourceFinder(Model &model, int64_t positionLimit, std::optional<SafetensorsCollection> files)
       : model(model), positionLimit(positionLimit), files(std::move(files)) {}
 
-  std::optional<TablePart> find(const Candidate &candidate) const {
+  std::optional<TablePart> find(const TableCandidate &candidate) const {
     const Initializer &constant = *candidate.constant;
     std::optional<ConstantCore> core; // read when a shape fits
     std::vector<TablePart> byLimit;
@@ -205,8 +205,8 @@ bool mayBePositions(const Model &model, const Initializer &constant) {
 }
 
 /// Constants of more than one number and two dimensions or more that data meet element by element, or stand beside.
-std::vector<Candidate> candidatesOf(const Model &model) {
-  std::vector<Candidate> found;
+std::vector<TableCandidate> candidatesOf(const Model &model) {
+  std::vector<TableCandidate> found;
   llvm::StringSet<> data = dataOf(model);
   for (const Node &node : model.nodes) {
     bool isAdd = node.op == "Add" && node.inputs.size() == 2;
@@ -218,7 +218,8 @@ std::vector<Candidate> candidatesOf(const Model &model) {
       const Initializer *constant = model.initializer(input);
       if (!constant || !isFloat(constant->type) || constant->shape.size() < 2 || constant->count() < 2)
         continue;
-      auto known = llvm::find_if(found, [&](const Candidate &candidate) { return candidate.constant == constant; });
+      auto known =
+          llvm::find_if(found, [&](const TableCandidate &candidate) { return candidate.constant == constant; });
       if (known == found.end())
         known = found.insert(found.end(), {constant});
       known->isAdded |= isAdd;
@@ -274,7 +275,7 @@ bool restoreFoldedTables(Model &model, const std::string &weights, int64_t posit
       files = std::move(*opened);
   bool hasFiles = files.has_value();
   SourceFinder finder(model, positionLimit, std::move(files));
-  for (const Candidate &candidate : candidatesOf(model)) {
+  for (const TableCandidate &candidate : candidatesOf(model)) {
     const Initializer &constant = *candidate.constant;
     if (std::optional<TablePart> source = hasFiles ? finder.find(candidate) : std::nullopt) {
       std::string part = source->isRows
