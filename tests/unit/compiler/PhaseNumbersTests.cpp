@@ -78,7 +78,7 @@ protected:
   template <typename Visit> void forEachMember(FlatSymbolRefAttr bucket, Visit visit) {
     auto op = module->lookupSymbol<dist::BucketOp>(bucket.getAttr());
     ASSERT_TRUE(op);
-    for (Attribute entry : op.getParameters())
+    for (mlir::Attribute entry : op.getParameters())
       visit(dist::readBucketParameter(entry));
   }
 

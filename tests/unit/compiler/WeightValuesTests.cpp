@@ -13,18 +13,18 @@ namespace {
 /// Tensors by name, as a checkpoint has them.
 class Checkpoint {
 public:
-  void add(const std::string &name, Shape shape, std::vector<float> values) {
+  void add(const std::string &name, ztc::importer::Shape shape, std::vector<float> values) {
     TensorView view{name, {}, ElementType::F32, shape};
     elements.push_back(std::move(values));
     view.bytes = {reinterpret_cast<const char *>(elements.back().data()), elements.back().size() * sizeof(float)};
     views[name] = view;
   }
-  std::vector<float> of(const WeightForm &form, Shape shape) const {
+  std::vector<float> of(const WeightForm &form, ztc::importer::Shape shape) const {
     StatusOr<std::vector<float>> found = tryOf(form, shape);
     EXPECT_TRUE(found.isOk()) << found.status().message();
     return found.isOk() ? *found : std::vector<float>();
   }
-  StatusOr<std::vector<float>> tryOf(const WeightForm &form, Shape shape) const {
+  StatusOr<std::vector<float>> tryOf(const WeightForm &form, ztc::importer::Shape shape) const {
     return valuesOf(form, shape, [&](llvm::StringRef name) {
       auto found = views.find(name);
       return found == views.end() ? nullptr : &found->second;
