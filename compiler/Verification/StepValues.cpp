@@ -26,8 +26,8 @@ std::mt19937_64 generatorOf(StringRef role, StringRef name, unsigned batch) {
   return std::mt19937_64(llvm::xxh3_64bits((role + "/" + name + "/" + Twine(batch)).str()));
 }
 
-/// A value of mean 0 and variance 1 that is nearly normal: the sum of the four 16-bit parts of `bits`. A normal distribution's logarithms
-/// took a quarter of a verification.
+/// A value of mean 0 and variance 1 that is nearly normal: the sum of the four 16-bit parts of `bits`. A normal
+/// distribution's logarithms took a quarter of a verification.
 double bellShaped(uint64_t bits) {
   int64_t sum = -2 * 0xffff;
   for (unsigned shift = 0; shift < 64; shift += 16)
