@@ -189,7 +189,7 @@ static int failMissing(const CompileOptions &options, const RecomputeDecision &d
   uint64_t needed = decision.chosen.peakBytes + budgetReserveBytes(options);
   fail("the step needs at least " + formatSize(needed) + " (" + std::to_string(needed) + " bytes), " +
        std::to_string(needed - options.memoryBudget) + " bytes more than --mem=" + formatSize(options.memoryBudget) +
-       ", whatever is computed again");
+       ", whatever is computed again" + (opensSpaces(options) ? " and moved off the device" : ""));
   printWhatWouldHelp(llvm::errs(), options);
   return 1;
 }

@@ -126,7 +126,7 @@ LogicalResult Session::chooseOffload() {
     return success();
   opts.offloadChosen = true;
   opts.offload = {};
-  const SmallVector<PlanShape> shapes = budgetShapes();
+  const SmallVector<PlanShape> shapes = shapesOfBudget(opts);
   const MachineRates rates = ratesOf(shapes.front());
   // With everything on the device, and nothing computed again that no option asks for.
   StepProbe kept = freshProbe();
@@ -223,6 +223,60 @@ LogicalResult Session::chooseOffload() {
   offloadProbe.emplace(std::move(foundProbe));
   opts.offload = found; // and where nothing fits the search for what to compute again goes on from there
   return chooseUpdatePlace(shapes);
+}
+
+FailureOr<std::optional<uint64_t>> Session::leastRoomBelow(bool inFile) {
+  const CompileOptions before = opts;
+  llvm::scope_exit restore([&] { opts = before; });
+  if (inFile)
+    opts.diskMemory = 0; // as much as is wanted
+  else
+    opts.hostMemory = kAnyHostMemory;
+  opts.offloadChosen = true;
+  opts.offload = {};
+  const SmallVector<PlanShape> shapes = shapesOfBudget(opts);
+  const uint64_t budget = arenaBudgetBytes(opts);
+  StepProbe kept = freshProbe();
+  FailureOr<const ProbedPlan *> plain = kept.plan(RecomputeChoice());
+  if (failed(plain))
+    return failure();
+  const std::vector<OffloadItem> items = offloadItems((*plain)->plan, shapes, /*hasBudget=*/true);
+  const uint64_t windows = opts.offloadUpdate == UpdatePlace::Host ? updateWindowBytes((*plain)->plan) : 0;
+  const auto fits = [&](size_t count) -> FailureOr<bool> {
+    opts.offload = *placeFirst(items, count, opts, windows);
+    StepProbe moved = freshProbe();
+    for (const PlanShape &shape : shapes) {
+      FailureOr<bool> hopeless = moved.isHopeless(shape, budget);
+      if (failed(hopeless) || *hopeless)
+        return failed(hopeless) ? hopeless : FailureOr<bool>(false);
+    }
+    FailureOr<BudgetFit> plainly = fitsBudget(moved, RecomputeChoice(), shapes, budget);
+    if (failed(plainly) || plainly->fits)
+      return failed(plainly) ? FailureOr<bool>(failure()) : FailureOr<bool>(true);
+    FailureOr<RecomputeDecision> decision = decide(moved, shapes);
+    return failed(decision) ? FailureOr<bool>(failure()) : FailureOr<bool>(decision->fits);
+  };
+  FailureOr<bool> all = fits(items.size());
+  if (failed(all))
+    return failure();
+  if (!*all)
+    return std::optional<uint64_t>();
+  size_t below = 0, above = items.size(); // the last number known not to fit, and one that does
+  while (above - below > 1) {
+    const size_t middle = below + (above - below) / 2;
+    FailureOr<bool> isEnough = fits(middle);
+    if (failed(isEnough))
+      return failure();
+    (*isEnough ? above : below) = middle;
+  }
+  uint64_t bytes = 0, host = 0;
+  const uint64_t room = inFile ? opts.hostMemory - std::min(opts.hostMemory, windows) : 0;
+  bool isHostFull = room == 0;
+  for (const OffloadItem &item : ArrayRef(items).take_front(above)) {
+    isHostFull |= host + item.bytes > room;
+    (isHostFull ? bytes : host) += item.bytes;
+  }
+  return std::optional(inFile ? bytes : bytes + windows);
 }
 
 FailureOr<double> Session::leastOffloadedSeconds(const PlanShape &shape, const MachineRates &rates) {

@@ -18,6 +18,9 @@ struct OffloadItem {
 };
 std::vector<OffloadItem> offloadItems(const plan::Plan &plan, llvm::ArrayRef<PlanShape> shapes, bool hasBudget);
 
+/// The host's memory where no option limits it, in bytes: more than any machine has.
+constexpr uint64_t kAnyHostMemory = uint64_t(1) << 60;
+
 /// Whether the options open a space below.
 inline bool opensSpaces(const CompileOptions &options) {
   return options.hostMemory || !options.disk.empty();

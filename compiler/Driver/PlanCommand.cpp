@@ -1,6 +1,7 @@
 // `ztc plan`: which ways of training a model fit a GPU, what each needs and how fast it will be.
 #include "compiler/Driver/ChoiceRuns.h"
 #include "compiler/Driver/Commands.h"
+#include "compiler/Driver/Offload.h"
 #include "compiler/Driver/PlanData.h"
 #include "compiler/Driver/RegisteredNames.h"
 #include "compiler/Driver/StageSearch.h"
@@ -286,12 +287,11 @@ LogicalResult Search::explainMissing(const PlanMethod &method, const report::Tra
     used.zero = 3;
     sharded.emplace(used);
   }
-  const uint64_t budget = table.availableBytes - table.reserveBytes;
-  std::optional<Trial::Ranks> more = sharded->moreRanks(2 * smallest.world, budget);
+  std::optional<Trial::Ranks> more = sharded->moreRanks(2 * smallest.world);
   if (!more)
     return failure();
   report::MissingMemory missing{smallest, ""};
-  if (more->peakBytes <= budget)
+  if (more->fits)
     missing.help = llvm::formatv("fits on {0} with --zero=3", more->ranks);
   else if (method.updatesInBackward && smallest.batch > 1)
     missing.help = "a step is one micro-step, of all rows of a rank: a smaller --global-batch";

@@ -471,7 +471,7 @@ LogicalResult Session::run(Phase last) {
       return failure();
     if (info.phase == Phase::Recompute && isSearching()) {
       StepProbe probing = probe();
-      FailureOr<RecomputeDecision> decision = decide(probing, budgetShapes());
+      FailureOr<RecomputeDecision> decision = decide(probing, shapesOfBudget(opts));
       if (failed(decision))
         return failure();
       decided = std::move(*decision);

@@ -24,6 +24,9 @@ class PassVerifier;
 /// threads (by default its cores, shared out).
 PlanShape shapeOf(const CompileOptions &options, unsigned world, llvm::ArrayRef<std::string> targets);
 
+/// For which ranks --mem holds: the first of --gpus, else the usual numbers of a node.
+llvm::SmallVector<PlanShape> shapesOfBudget(const CompileOptions &options);
+
 /// What lies beside the arena of a rank of such a run: --reserve, or on a GPU an estimate (DeviceReserve.h).
 uint64_t reserveBytes(const CompileOptions &options, const PlanShape &shape);
 /// The largest of the runs that --mem holds for.
@@ -118,6 +121,10 @@ public:
   /// Decides what lies below the device, where --host-mem or --disk open a space there: with --mem as little as fits,
   /// or nothing where computing again costs less; else whatever has room. After phase `shard`; `run` asks for it too.
   llvm::LogicalResult chooseOffload();
+  /// The smallest --disk-mem (`inFile`, beside the --host-mem of the options) or else the smallest --host-mem, in
+  /// bytes, with which a search of what lies below the device and of what is computed again finds what fits --mem. None
+  /// where no room is enough. After phase `shard`.
+  llvm::FailureOr<std::optional<uint64_t>> leastRoomBelow(bool inFile);
   /// Seconds that no choice of chooseOffload() falls below on ranks of this shape, whatever is computed again: as much
   /// as persists and has no room on the device lies below, and moves. Of --mem; before chooseOffload().
   llvm::FailureOr<double> leastOffloadedSeconds(const PlanShape &shape, const MachineRates &rates);
@@ -155,8 +162,6 @@ private:
   /// Who updates what chooseOffload() has put into the host's memory, where --offload-update leaves it open: its cores
   /// where they are faster and their windows have room there.
   llvm::LogicalResult chooseUpdatePlace(llvm::ArrayRef<PlanShape> shapes);
-  /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
-  llvm::SmallVector<PlanShape> budgetShapes() const;
   /// How many rows of logits a GPU works on at a time: --loss-rows, or what memory allows (LossRows.h) on ranks of this
   /// shape, else of each that --mem holds for.
   llvm::LogicalResult chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape);

@@ -16,8 +16,7 @@ namespace ztc::driver {
 /// A plan runs on any number of ranks: where none is named, --mem holds for these.
 static constexpr unsigned kWorldsOfANode[] = {1, 2, 3, 4, 8};
 
-/// A budget holds for these shapes: of --gpus the first, else of all that a node usually has.
-static SmallVector<PlanShape> shapesOfBudget(const CompileOptions &options) {
+SmallVector<PlanShape> shapesOfBudget(const CompileOptions &options) {
   if (options.gpusGiven)
     return {shapeOf(options, options.gpus.front(), options.targets)};
   SmallVector<PlanShape> shapes;
@@ -92,14 +91,10 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
   return chooseRecomputed(*elements, budget, measure, fits);
 }
 
-SmallVector<PlanShape> Session::budgetShapes() const {
-  return shapesOfBudget(opts);
-}
-
 LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape) {
   if (opts.lossRows)
     return setLossRows(plan, opts.lossRows), success();
-  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : budgetShapes();
+  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : shapesOfBudget(opts);
   // A run may make more micro-steps than were asked about: their accumulators are part of the peak.
   SmallVector<PlanShape> all(shapes);
   for (PlanShape shape : shapes)
@@ -121,7 +116,7 @@ LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape>
 LogicalResult Session::chooseKept(Keeping keeping, PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape) {
   if (keeping == Keeping::None || (keeping == Keeping::Auto && !opts.memoryBudget))
     return success();
-  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : budgetShapes();
+  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : shapesOfBudget(opts);
   std::optional<uint64_t> budget;
   if (keeping == Keeping::Auto)
     budget = arenaBudgetBytes(opts, shapes);

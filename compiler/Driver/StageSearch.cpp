@@ -1,5 +1,6 @@
 #include "compiler/Driver/StageSearch.h"
 #include "compiler/Driver/BatchChoice.h"
+#include "compiler/Driver/Offload.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
 #include "llvm/ADT/STLExtras.h"

@@ -6,9 +6,6 @@
 
 namespace ztc::driver {
 
-/// The host's memory where no option limits it, in bytes: more than any machine has.
-constexpr uint64_t kAnyHostMemory = uint64_t(1) << 60;
-
 /// What is searched at once: compilations at one stage serve every number of ranks.
 struct StagePart {
   const PlanMethod *method;

@@ -1,4 +1,5 @@
 #include "compiler/Driver/Trial.h"
+#include "compiler/Driver/Offload.h"
 
 using namespace mlir;
 
@@ -7,34 +8,72 @@ namespace ztc::driver {
 /// At most so many ranks are tried.
 static constexpr unsigned kMostTriedRanks = 1024;
 
-Trial::Trial(CompileOptions options) : session(std::move(options)) {
-  if (session.isValid() && succeeded(session.run(Phase::Shard)))
+std::optional<CompileOptions> onRanks(CompileOptions options, unsigned world) {
+  options.gpus = {world};
+  options.gpusGiven = true;
+  if (options.globalBatch) {
+    const uint64_t rows = world * std::max<uint64_t>(1, options.batch);
+    const uint64_t accumulate = options.globalBatch / rows;
+    const bool isWhole = options.updateTime == UpdateTime::InBackward; // a step is one micro-step
+    if (options.globalBatch % rows || (isWhole && accumulate > 1))
+      return std::nullopt;
+    options.accumulate = unsigned(accumulate);
+  }
+  return options;
+}
+
+Trial::Trial(CompileOptions given) : session(std::move(given)) {
+  if (!session.isValid() || failed(session.run(Phase::Shard)))
+    return;
+  options = session.options();
+  if (opensSpaces(options))
+    sharded = session.snapshot();
+  else
     probe.emplace(session.probe());
 }
 
-std::optional<uint64_t> Trial::smallestPeak(unsigned world) {
-  if (!probe)
+std::optional<uint64_t> Trial::smallestPeak(const CompileOptions &used) {
+  const SmallVector<PlanShape> shapes = shapesOfBudget(used);
+  const auto peak = [&](StepProbe &probe) -> std::optional<uint64_t> {
+    FailureOr<RecomputeDecision> decision = session.decide(probe, shapes, 0);
+    return succeeded(decision) ? std::optional(decision->chosen.peakBytes) : std::nullopt;
+  };
+  if (probe)
+    return peak(*probe);
+  if (!sharded)
     return std::nullopt;
-  FailureOr<RecomputeDecision> decision =
-      session.decide(*probe, shapeOf(session.options(), world, session.options().targets), 0);
-  return succeeded(decision) ? std::optional(decision->chosen.peakBytes) : std::nullopt;
+  session.restore(*sharded, used);
+  if (failed(session.chooseOffload()))
+    return std::nullopt;
+  StepProbe moved = session.probe();
+  return peak(moved);
 }
 
-std::optional<Trial::Ranks> Trial::moreRanks(unsigned first, uint64_t budgetBytes) {
+std::optional<Trial::Ranks> Trial::moreRanks(unsigned first) {
   std::optional<Ranks> least;
   for (unsigned ranks = first; ranks <= std::max(kMostTriedRanks, first); ranks *= 2) {
-    std::optional<uint64_t> peak = smallestPeak(ranks);
+    const std::optional<CompileOptions> used = onRanks(options, ranks);
+    std::optional<uint64_t> peak = used ? smallestPeak(*used) : std::nullopt;
     if (!peak || (least && *peak >= least->peakBytes))
       break;
-    least = Ranks{ranks, *peak};
-    if (*peak <= budgetBytes)
+    least = Ranks{ranks, *peak, *peak <= arenaBudgetBytes(*used)};
+    if (least->fits)
       break;
   }
   return least;
 }
 
+std::optional<uint64_t> Trial::leastRoomBelow(bool inFile) {
+  if (!probe && !sharded)
+    return std::nullopt;
+  if (sharded)
+    session.restore(*sharded, options);
+  FailureOr<std::optional<uint64_t>> least = session.leastRoomBelow(inFile);
+  return succeeded(least) ? *least : std::nullopt;
+}
+
 int64_t Trial::attribute(StringRef name) {
-  auto value = probe ? session.module()->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
+  auto value = probe || sharded ? session.module()->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
   return value ? value.getInt() : 0;
 }
 
