@@ -1,4 +1,4 @@
-// Reference rules of the matrix product, and of that with a sum.
+// Reference rules of the matrix product, and of those with a sum.
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Reference/Interpreter.h"
@@ -39,11 +39,20 @@ void runMatmulAdd(graph::MatmulAddOp op, Operands operands, Results results) {
     y.reals[i] += operands[2]->reals[i];
 }
 
+void runMatmulBias(graph::MatmulBiasOp op, Operands operands, Results results) {
+  Tensor &y = results[0];
+  addProduct(op, operands, y);
+  const std::vector<double> &bias = operands[2]->reals;
+  for (size_t i = 0; i < y.reals.size(); ++i)
+    y.reals[i] += bias[i % bias.size()];
+}
+
 } // namespace
 
 void addMatmulRules(RuleTable &table) {
   table.add<graph::MatmulOp>(runMatmul);
   table.add<graph::MatmulAddOp>(runMatmulAdd);
+  table.add<graph::MatmulBiasOp>(runMatmulBias);
 }
 
 } // namespace ztc

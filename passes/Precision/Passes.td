@@ -80,6 +80,29 @@ def FuseResiduals : Pass<"ztc-fuse-residuals", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def FuseBiases : Pass<"ztc-fuse-biases", "mlir::ModuleOp"> {
+  let summary = "A narrow product that a bias is added to adds it before it is rounded.";
+  let description = [{
+    Afterwards a product of two matrices in the forward part, in every function but `@update`, whose one reader was a sum with a vector over its columns, is a
+    `graph.matmul_bias`. The value is rounded once. The sum's kernel, which reads and writes the whole product, is gone, or where it does more, as an activation
+    or the residual's sum, it reads a vector less and need not store the sum for the backward part: this saves bytes and launches, or nothing, and never costs any.
+    The gradients are what they were: the bias's is the sum over the rows of the product's cotangent.
+    Shapes are looked through: a row that is generated with a cache has other shapes than the whole text, and must have its bits.
+    Products of other ranks (experts), in f32 or of fp8 codes stay as they are, and so do biases of another type than the product.
+    Weights that lie side by side are multiplied as one by `ztc-merge-products` where their biases lie side by side too.
+
+        %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16> -> tensor<8x6xbf16>
+        %v = graph.broadcast %bias : tensor<6xbf16> -> tensor<8x6xbf16>
+        %h = graph.add %y, %v : tensor<8x6xbf16>
+
+    becomes
+
+        %h = graph.matmul_bias %x, %w, %bias {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>
+  }];
+  let options = [Option<"enabled", "enabled", "bool", "true", "whether anything is done: phase precision asks for it where its pass option says so alone">];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
   let summary = "Products that `graph.fp8` marks read codes of 8 bits.";
   let description = [{

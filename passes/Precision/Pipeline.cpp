@@ -23,4 +23,6 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   pm.addPass(mlir::createCanonicalizerPass());
   // Who wants what PyTorch rounds twice rounded once says so: --pass-option=ztc-fuse-residuals.enabled=true.
   pm.addPass(createFuseResiduals({/*enabled=*/false}));
+  // The same of biases: --pass-option=ztc-fuse-biases.enabled=true.
+  pm.addPass(createFuseBiases({/*enabled=*/false}));
 }

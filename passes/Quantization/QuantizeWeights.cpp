@@ -1,9 +1,11 @@
+#include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/WeightFormats.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Quantization/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #define DEBUG_TYPE "ztc-quantize-weights"
 
@@ -102,16 +104,20 @@ private:
 
   /// A product that reads bytes of a transposed matrix reads that matrix; false for any other reader.
   bool readTransposed(OpOperand &read) {
-    auto product = dyn_cast<graph::MatmulOp>(read.getOwner());
-    if (!product || !transposed.contains(read.get()))
+    const unsigned operand = read.getOperandNumber();
+    if (operand > 1 || !transposed.contains(read.get()))
       return false;
-    builder.setInsertionPoint(product);
-    read.set(dequantized(read.get(), product));
-    if (read.getOperandNumber() == 0)
-      product.setTransposeA(!product.getTransposeA());
-    else
-      product.setTransposeB(!product.getTransposeB());
-    return true;
+    return llvm::TypeSwitch<Operation *, bool>(read.getOwner())
+        .Case<graph::MatmulOp, graph::MatmulAddOp, graph::MatmulBiasOp>([&](auto product) {
+          builder.setInsertionPoint(product);
+          read.set(dequantized(read.get(), product));
+          if (operand == 0)
+            product.setTransposeA(!product.getTransposeA());
+          else
+            product.setTransposeB(!product.getTransposeB());
+          return true;
+        })
+        .Default(false);
   }
 
   /// The numbers of a parameter, as they are stored.

@@ -132,8 +132,7 @@ std::vector<unsigned> takeTail(std::vector<unsigned> &members, const std::vector
     Operation *reader = firstReader(arguments[member]);
     if (!reader)
       return {};
-    auto product = dyn_cast<graph::MatmulOp>(reader);
-    const Value factor = product ? product.getA() : Value();
+    const Value factor = isa<graph::MatmulOp, graph::MatmulBiasOp>(reader) ? reader->getOperand(0) : Value();
     auto *group = llvm::find_if(groups, [&](const Group &one) { return factor && one.factor == factor; });
     if (group == groups.end())
       group = &groups.emplace_back(Group{reader, factor, {}, 0});

@@ -1,6 +1,6 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Support/Location.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Sharding/Passes.h"
@@ -20,10 +20,11 @@ RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// A product with a matrix that lies in a bucket.
+/// A product with a matrix that lies in a bucket, as its bias does where it adds one.
 struct Member {
   Operation *product;
-  Operation *view; ///< of the matrix, (N, K)
+  Operation *view;           ///< of the matrix, (N, K)
+  Operation *bias = nullptr; ///< the view of it, (N); null: none
 
   Value left() const { return product->getOperand(0); }
   Value result() const { return product->getResult(0); }
@@ -32,16 +33,21 @@ struct Member {
   int64_t columns() const { return typeOf(view->getResult(0)).getDimSize(1); }
   int64_t begin() const { return weight().getOffset(); }
   int64_t end() const { return begin() + rows() * columns(); }
+  /// Whether the bias of `next` begins where this one's ends, or neither has one.
+  bool isFollowedByBias(const Member &next) const {
+    if (!bias || !next.bias)
+      return bias == next.bias;
+    auto mine = cast<dist::ViewOp>(bias), other = cast<dist::ViewOp>(next.bias);
+    return mine.getBucket() == other.getBucket() && int64_t(mine.getOffset()) + rows() == int64_t(other.getOffset());
+  }
 };
 using Members = SmallVector<Member>;
 
-/// `op` as a member, where it is an ordinary product of matrices and its right factor, transposed or not, is a matrix
-/// in a bucket.
-std::optional<Member> asMember(Operation *op, bool transposed) {
-  auto product = dyn_cast_or_null<graph::MatmulOp>(op);
-  if (!product || product.getTransposeA() || product.getTransposeB() != transposed)
+/// `product` as a member, where its right factor, transposed or not, is a matrix in a bucket.
+template <typename Op> std::optional<Member> memberOf(Op product, bool transposed) {
+  if (product.getTransposeA() || product.getTransposeB() != transposed)
     return std::nullopt;
-  auto weight = product.getB().getDefiningOp<dist::ViewOp>();
+  auto weight = product.getB().template getDefiningOp<dist::ViewOp>();
   if (!weight || typeOf(weight).getRank() != 2)
     return std::nullopt;
   // Parts of a row begin at multiples of a GPU's widest access: they are read and written by vectors.
@@ -49,6 +55,25 @@ std::optional<Member> asMember(Operation *op, bool transposed) {
   if (typeOf(weight).getDimSize(0) * typeOf(weight).getElementTypeBitWidth() % kVectorBits != 0)
     return std::nullopt;
   return Member{product, weight};
+}
+
+/// `op` as a member, where it is an ordinary product of matrices.
+std::optional<Member> asMember(Operation *op, bool transposed) {
+  auto product = dyn_cast_or_null<graph::MatmulOp>(op);
+  return product ? memberOf(product, transposed) : std::nullopt;
+}
+
+/// `op` as a member whose weight is transposed, with or without a bias.
+std::optional<Member> asLayer(Operation *op) {
+  auto product = dyn_cast<graph::MatmulBiasOp>(op);
+  if (!product)
+    return asMember(op, /*transposed=*/true);
+  std::optional<Member> member = memberOf(product, /*transposed=*/true);
+  auto bias = product.getBias().getDefiningOp<dist::ViewOp>();
+  if (!member || !bias)
+    return std::nullopt;
+  member->bias = bias;
+  return member;
 }
 
 /// Cuts members of one bucket into runs in which each weight begins where the one before ends, all of one width and
@@ -59,7 +84,7 @@ SmallVector<Members> adjacentRuns(Members members) {
   for (const Member &member : members) {
     auto follows = [&](const Member &last) {
       return last.end() == member.begin() && last.columns() == member.columns() &&
-             last.product->getAttrs() == member.product->getAttrs() &&
+             last.product->getAttrs() == member.product->getAttrs() && last.isFollowedByBias(member) &&
              typeOf(last.result()).getElementType() == typeOf(member.result()).getElementType();
     };
     if (runs.empty() || !follows(runs.back().back()))
@@ -147,6 +172,31 @@ private:
     return dist::ViewOp::create(builder, mergedLocation(run), type, first.getBucket(), first.getOffsetAttr());
   }
 
+  /// The run's biases as one vector; null where it has none.
+  Value mergedBias(const Members &run) {
+    auto first = cast_or_null<dist::ViewOp>(run.front().bias);
+    if (!first)
+      return {};
+    int64_t count = 0;
+    for (const Member &member : run)
+      count += member.rows();
+    OpBuilder::InsertionGuard back(builder);
+    builder.setInsertionPoint(first);
+    auto type = RankedTensorType::get({count}, typeOf(first).getElementType());
+    return dist::ViewOp::create(builder, mergedLocation(run), type, first.getBucket(), first.getOffsetAttr());
+  }
+
+  /// The product x W^T of a run, with its bias where that is not null.
+  Operation *mergedLayer(const Members &run, Value x, Value weight, Value bias) {
+    auto type = RankedTensorType::get({typeOf(x).getDimSize(0), typeOf(weight).getDimSize(0)},
+                                      typeOf(run.front().result()).getElementType());
+    if (!bias)
+      return graph::MatmulOp::create(builder, mergedLocation(run), type, x, weight, /*transpose_a=*/false,
+                                     /*transpose_b=*/true);
+    return graph::MatmulBiasOp::create(builder, mergedLocation(run), type, x, weight, bias, /*transpose_a=*/false,
+                                       /*transpose_b=*/true);
+  }
+
   Value slice(Location loc, Value matrix, int64_t column, RankedTensorType type) {
     return graph::SliceOp::create(builder, loc, type, matrix, builder.getDenseI64ArrayAttr({0, column}));
   }
@@ -159,24 +209,21 @@ private:
 void ProductMerger::mergeSideBySide() {
   llvm::MapVector<std::pair<Value, Value>, Members> groups; // by left factor and bucket
   for (Operation &op : block)
-    if (std::optional<Member> member = asMember(&op, /*transposed=*/true))
+    if (std::optional<Member> member = asLayer(&op))
       groups[{member->left(), member->weight().getBucket()}].push_back(*member);
   for (auto &[factors, members] : groups)
     for (Members &candidates : adjacentRuns(members))
       for (Members &run : adjacentRuns(withoutCopies(candidates))) {
         Member first = *llvm::min_element(
             run, [](const Member &a, const Member &b) { return a.product->isBeforeInBlock(b.product); });
-        Value weight = mergedWeight(run);
+        Value weight = mergedWeight(run), bias = mergedBias(run);
         builder.setInsertionPoint(first.product);
-        auto type = RankedTensorType::get({typeOf(factors.first).getDimSize(0), typeOf(weight).getDimSize(0)},
-                                          typeOf(first.result()).getElementType());
-        auto product = graph::MatmulOp::create(builder, mergedLocation(run), type, factors.first, weight,
-                                               /*transpose_a=*/false, /*transpose_b=*/true);
+        Operation *product = mergedLayer(run, factors.first, weight, bias);
         product->setDiscardableAttrs(first.product->getDiscardableAttrDictionary());
         int64_t column = 0;
         for (const Member &member : run) {
           auto part = typeOf(member.result());
-          member.result().replaceAllUsesWith(slice(member.product->getLoc(), product, column, part));
+          member.result().replaceAllUsesWith(slice(member.product->getLoc(), product->getResult(0), column, part));
           column += part.getDimSize(1);
         }
         for (const Member &member : run)

@@ -15,6 +15,7 @@ struct GemmCase {
   uint64_t padding = 0; ///< elements after each row of A, B and C
   plan::DataType typeA = plan::F32, typeC = plan::F32;
   bool addsOperand = false; ///< what `before` holds is an operand of its own
+  bool addsBias = false;    ///< a vector, to each row
 };
 
 /// Operands, and the result in double.
@@ -23,7 +24,7 @@ struct GemmReference {
   GemmCase c;
   uint32_t microstep;
   uint64_t rowsA, lda, rowsB, ldb, ldc;
-  std::vector<float> a, b, before;
+  std::vector<float> a, b, before, bias;
   std::vector<double> want;
 };
 
@@ -39,6 +40,8 @@ GemmReference::GemmReference(const GemmCase &given, uint32_t microstep) : c(give
   roundTo(a, c.typeA);
   roundTo(b, c.typeA);
   roundTo(before, c.typeC);
+  bias = randomFloats(c.addsBias ? c.n : 0, 5);
+  roundTo(bias, c.typeC);
   want.assign(before.begin(), before.end());
   bool adds = c.addsOperand || c.accumulate == plan::ADD || (c.accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);
   for (uint64_t item = 0; item < c.batch; ++item)
@@ -49,7 +52,7 @@ GemmReference::GemmReference(const GemmCase &given, uint32_t microstep) : c(give
           sum += double(a[item * rowsA * lda + (c.transposeA ? l * lda + i : i * lda + l)]) *
                  b[item * rowsB * ldb + (c.transposeB ? j * ldb + l : l * ldb + j)];
         double &to = want[item * c.m * ldc + i * ldc + j];
-        to = c.alpha * sum + (adds ? to : 0);
+        to = c.alpha * sum + (adds ? to : 0) + (c.addsBias ? bias[j] : 0);
       }
 }
 
@@ -67,6 +70,9 @@ std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
     slotC = typedSlot(runner, randomFloats(r.before.size(), 4), c.typeC);
     step.mutable_operands(2)->set_slot(slotC);
   }
+  if (c.addsBias)
+    step.add_operands()->set_slot(typedSlot(runner, r.bias, c.typeC));
+  gemm.set_bias(c.addsBias);
   gemm.set_m(c.m);
   gemm.set_n(c.n);
   gemm.set_k(c.k);
@@ -215,6 +221,42 @@ TEST(GemmConformance, AnAddedOperandHasTheBitsOfASumInPlace) {
     c.addsOperand = true;
     EXPECT_TRUE(sameBits(inPlace, runGemm(GemmReference(c), 2)));
   }
+}
+
+TEST(GemmConformance, ABiasIsAddedBeforeTheSumIsRounded) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    const auto expectBiased = [type](GemmCase c) {
+      c.typeA = c.typeC = type;
+      c.addsBias = true;
+      expectGemm(c);
+    };
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        // Rows of whole tiles and others; few rows, which have ways of their own; one column; k in several pieces.
+        expectBiased({.m = 160, .n = 192, .k = 96, .transposeA = transposeA, .transposeB = transposeB});
+        expectBiased({.m = 129, .n = 67, .k = 251, .transposeA = transposeA, .transposeB = transposeB, .alpha = 0.37});
+        expectBiased({.m = 3, .n = 200, .k = 77, .transposeA = transposeA, .transposeB = transposeB});
+        expectBiased({.m = 9, .n = 640, .k = 129, .transposeA = transposeA, .transposeB = transposeB});
+        expectBiased({.m = 65, .n = 1, .k = 77, .transposeA = transposeA, .transposeB = transposeB, .padding = 3});
+      }
+    expectBiased({.m = 270, .n = 330, .k = 1100, .transposeA = false, .transposeB = true});
+  }
+}
+
+/// The same numbers in each row of an operand that is added: the f32 sum, plus the number, is rounded once.
+TEST(GemmConformance, ABiasHasTheBitsOfRowsThatAreAdded) {
+  for (plan::DataType type : {plan::BF16, plan::F16})
+    for (uint64_t m : {2, 10, 130}) {
+      GemmCase c{.m = m, .n = 170, .k = 650, .transposeA = false, .transposeB = true, .typeA = type, .typeC = type};
+      c.addsBias = true;
+      const GemmReference biased(c);
+      c.addsBias = false;
+      c.addsOperand = true;
+      GemmReference rows(c);
+      for (uint64_t i = 0; i < rows.before.size(); ++i)
+        rows.before[i] = biased.bias[i % c.n];
+      EXPECT_TRUE(sameBits(runGemm(biased, 2), runGemm(rows, 2))) << m << " rows";
+    }
 }
 
 TEST(GemmConformance, NarrowTypesAcrossSeveralPanels) {

@@ -30,6 +30,8 @@ template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel
       slots.push_back(emitter.scratch(op, 0));
     if constexpr (std::is_same_v<Op, graph::MatmulAddOp>)
       slots.push_back(emitter.operand(matmul.getC(), Access::Read));
+    if constexpr (std::is_same_v<Op, graph::MatmulBiasOp>)
+      slots.push_back(emitter.operand(matmul.getBias(), Access::Read));
     auto gemm = emitter.begin<plan_ir::GemmOp>(head, slots);
     gemm.m = emitter.number(m);
     gemm.n = emitter.number(n);
@@ -44,6 +46,7 @@ template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel
     gemm.stride_b = stride(b);
     gemm.stride_c = stride(y);
     gemm.accumulate = emitter.modeOf(op->getResult(0));
+    gemm.bias = emitter.flag(std::is_same_v<Op, graph::MatmulBiasOp>);
     gemm.type_a = emitter.elementType(matmul.getA());
     gemm.type_c = emitter.elementType(matmul.getY());
     return emitter.create<plan_ir::GemmOp>(op, gemm);
@@ -56,6 +59,7 @@ void registerGemmStep(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, graph::GraphDialect *) {
     graph::MatmulOp::attachInterface<MatmulSteps<graph::MatmulOp>>(*context);
     graph::MatmulAddOp::attachInterface<MatmulSteps<graph::MatmulAddOp>>(*context);
+    graph::MatmulBiasOp::attachInterface<MatmulSteps<graph::MatmulBiasOp>>(*context);
   });
 }
 

@@ -1,4 +1,4 @@
-// Products with a sum. The op has a header of its own (MatmulAdd.h): few files know of it.
+// Products with a sum. The ops have a header of their own (MatmulAdd.h): few files know of them.
 #ifndef ZTC_GRAPH_MATMUL_ADD
 #define ZTC_GRAPH_MATMUL_ADD
 include "compiler/Dialect/Graph/GraphBase.td"
@@ -15,6 +15,22 @@ def Graph_MatmulAddOp : Graph_Op<"matmul_add", [Costed, Mixed, WithWorkspace, Al
   let arguments = (ins Graph_FloatTensor:$a, Graph_FloatTensor:$b, Graph_FloatTensor:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Graph_FloatTensor:$y);
   let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let hasVerifier = 1;
+}
+
+def Graph_MatmulBiasOp : Graph_Op<"matmul_bias", [Costed, Mixed, WithWorkspace]> {
+  let summary = "op(a) * op(b) + bias, the same for each row, rounded once.";
+  let description = [{
+        %y = graph.matmul_bias %x, %w, %bias {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>
+
+    y[m, n] = sum_k op(a)[m, k] * op(b)[k, n] + bias[n]: the f32 sum over k, plus the bias, rounded once to y's type. A linear layer with its bias; a GPU's
+    library adds it in its epilogue, a host where a tile of sums is stored.
+    (C1) a, b and y have rank 2. (C2) equal contraction sizes. (C3) y is (M, N). (C4) the bias is a vector of N.
+    (C5) equal element types, bf16 or f16. f32 is refused: a product and a sum apart are as exact there.
+  }];
+  let arguments = (ins Graph_FloatTensor:$a, Graph_FloatTensor:$b, Graph_FloatTensor:$bias, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs Graph_FloatTensor:$y);
+  let assemblyFormat = "$a `,` $b `,` $bias attr-dict `:` type($a) `,` type($b) `,` type($bias) `->` type($y)";
   let hasVerifier = 1;
 }
 #endif

@@ -1,4 +1,4 @@
-// The product with a sum: constraints, policy, workspace and cost.
+// Products with a sum: constraints, policy, workspace and cost.
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -12,7 +12,7 @@ using enum ztc::Storage;
 #include "compiler/Dialect/Graph/GraphMatmulAdd.cpp.inc"
 
 /// The size that is summed over, as `a` has it.
-static int64_t summedSize(MatmulAddOp op) {
+template <typename Op> static int64_t summedSize(Op op) {
   auto a = cast<RankedTensorType>(op.getA().getType());
   return a.getDimSize(a.getRank() - (op.getTransposeA() ? 2 : 1));
 }
@@ -45,13 +45,53 @@ ztc::PrecisionRule MatmulAddOp::getPrecisionRule() {
   return {{Narrow, Narrow, Narrow}, {Narrow}};
 }
 
-ztc::Workspace MatmulAddOp::getWorkspace(const ztc::WorkspaceLimits &) {
-  auto y = cast<RankedTensorType>(getY().getType());
+template <typename Op> static ztc::Workspace workspaceOf(Op op) {
+  auto y = cast<RankedTensorType>(op.getY().getType());
   const unsigned rank = y.getRank();
-  const uint64_t bytes = ztc::matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), summedSize(*this));
+  const uint64_t bytes = ztc::matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), summedSize(op));
   return {{{"panels", /*isPerThread=*/true, bytes, ztc::kGpuProductWorkspaceBytes}}};
 }
 
+ztc::Workspace MatmulAddOp::getWorkspace(const ztc::WorkspaceLimits &) {
+  return workspaceOf(*this);
+}
+
 int64_t MatmulAddOp::getFlops() {
+  return elementCount(getY()) * (2 * summedSize(*this) + 1);
+}
+
+LogicalResult MatmulBiasOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType()),
+       bias = cast<RankedTensorType>(getBias().getType()), y = cast<RankedTensorType>(getY().getType());
+  // (C1)
+  if (a.getRank() != 2 || b.getRank() != 2 || y.getRank() != 2)
+    return emitOpError("ranks are not 2: lhs ") << a.getRank() << ", rhs " << b.getRank() << ", result " << y.getRank();
+  // (C2)
+  const int64_t right = b.getDimSize(getTransposeB() ? 1 : 0);
+  if (summedSize(*this) != right)
+    return emitOpError("contraction sizes differ: lhs ") << summedSize(*this) << ", rhs " << right;
+  // (C3)
+  auto expected = cast<RankedTensorType>(matmulType(a, b, getTransposeA(), getTransposeB()));
+  if (expected.getShape() != y.getShape())
+    return emitOpError("result shape differs from that of the product: ") << y << " and " << expected;
+  // (C4)
+  if (bias.getShape() != y.getShape().take_back(1))
+    return emitOpError("the bias is not a vector of ") << y.getDimSize(1) << ": " << bias;
+  // (C5)
+  if (!llvm::all_equal({a.getElementType(), b.getElementType(), bias.getElementType(), y.getElementType()}) ||
+      !isNarrow(a))
+    return emitOpError("element types are not one of bf16 and f16: ") << a << ", " << b << ", " << bias << " and " << y;
+  return success();
+}
+
+ztc::PrecisionRule MatmulBiasOp::getPrecisionRule() {
+  return {{Narrow, Narrow, Narrow}, {Narrow}};
+}
+
+ztc::Workspace MatmulBiasOp::getWorkspace(const ztc::WorkspaceLimits &) {
+  return workspaceOf(*this);
+}
+
+int64_t MatmulBiasOp::getFlops() {
   return elementCount(getY()) * (2 * summedSize(*this) + 1);
 }

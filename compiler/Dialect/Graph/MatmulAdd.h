@@ -1,4 +1,4 @@
-// The product with a sum that is rounded once. Graph.h does not have it, so that the few files that know it include
+// Products with a sum that are rounded once. Graph.h does not have them, so that the few files that know them include
 // this.
 #pragma once
 #include "compiler/Dialect/Graph/Graph.h"

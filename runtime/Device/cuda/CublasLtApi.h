@@ -30,10 +30,14 @@ inline constexpr int kCompute32F = 68;         ///< cublasComputeType_t: f32 sum
 inline constexpr int kCompute32FFastTf32 = 77; ///< the same of factors that are rounded to TF32
 inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14, kE4M3 = 28, kE5M2 = 29; ///< cudaDataType
 inline constexpr int kDescriptionTransA = 3, kDescriptionTransB = 4;
+/// uint32_t: what is done with a sum before it is rounded. Device pointer to what a bias adds: one number for each row
+/// of D, as the library sees it, of D's type.
+inline constexpr int kDescriptionEpilogue = 7, kDescriptionBiasPointer = 8;
 /// int32_t: multiprocessors that an algorithm is chosen for, where others are busy; 0: all.
 inline constexpr int kDescriptionSmCountTarget = 15;
 /// Device pointers to one f32 each, by which a matrix of fp8 codes is multiplied.
 inline constexpr int kDescriptionScaleA = 17, kDescriptionScaleB = 18;
+inline constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4; ///< cublasLtEpilogue_t
 inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;
 inline constexpr int kPreferenceMaxWorkspaceBytes = 1, kPreferenceReductionSchemes = 3, kPreferenceAlignmentA = 5,
                      kPreferenceAlignmentB = 6, kPreferenceAlignmentC = 7, kPreferenceAlignmentD = 8;

@@ -13,9 +13,10 @@ public:
 
   Status prepare(const CudaPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
-    // A fourth operand is workspace, a fifth is added.
+    // A fourth operand is workspace, a fifth is added: a matrix, or a bias to each row.
     ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4, 5}));
-    addsOperand_ = operands_.count() == 5;
+    addsOperand_ = operands_.count() == 5 && !gemm.bias();
+    addsBias_ = operands_.count() == 5 && gemm.bias();
     ZTC_RETURN_IF_ERROR(checkSizes(gemm));
     accumulate_ = gemm.accumulate();
     CudaProductShape shape;
@@ -25,8 +26,9 @@ public:
     shape.batch = gemm.batch();
     shape.strideA = gemm.stride_a(), shape.strideB = gemm.stride_b(), shape.strideC = gemm.stride_c();
     shape.typeA = gemm.type_a(), shape.typeC = gemm.type_c();
-    if (addsOperand_ && (accumulate_ != plan::OVERWRITE || gemm.type_c() != gemm.type_a()))
+    if ((addsOperand_ || addsBias_) && (accumulate_ != plan::OVERWRITE || gemm.type_c() != gemm.type_a()))
       return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
+    shape.addsBias = addsBias_;
     shape.adds = addsOperand_ || accumulate_ != plan::OVERWRITE;
     shape.alignA = productAlignment(operands_.offset(0));
     shape.alignB = productAlignment(operands_.offset(1));
@@ -43,6 +45,8 @@ public:
                                  hasWorkspace_ ? operands_.address(3) : nullptr};
     if (addsOperand_)
       operands.added = operands_.address(4);
+    if (addsBias_)
+      operands.bias = operands_.address(4);
     return product_.execute(stream_, operands, addsOperand_ || addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
@@ -65,13 +69,15 @@ private:
         holds(0, gemm.type_a(), ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), gemm.stride_a()));
     ZTC_RETURN_IF_ERROR(
         holds(1, gemm.type_a(), tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), gemm.stride_b()));
+    if (addsBias_)
+      ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), 1, gemm.n(), gemm.n(), 0));
     if (addsOperand_)
       ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c()));
     return holds(2, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c());
   }
 
   CudaProduct product_;
-  bool hasWorkspace_ = false, addsOperand_ = false;
+  bool hasWorkspace_ = false, addsOperand_ = false, addsBias_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };
 

@@ -54,14 +54,17 @@ uint64_t CudaProductShape::bytesB() const {
 uint64_t CudaProductShape::bytesC() const {
   return matrixBytes(*this, typeC, m, n, ldc, strideC);
 }
+uint64_t CudaProductShape::bytesOfBias() const {
+  return addsBias ? n * dataTypeBytes(typeC) : 0;
+}
 
 std::string CudaProductShape::signature() const {
   const plan::DataType other = typeOfB(*this);
-  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}{}", m, n, k, transposeA ? "T" : "N",
+  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}{}{}", m, n, k, transposeA ? "T" : "N",
                      transposeB ? "T" : "N", tf32 ? "tf32" : dataTypeName(typeA),
                      other == typeA ? "" : fmt::format(",{}", dataTypeName(other)), dataTypeName(typeC), lda, ldb, ldc,
                      batch > 1 ? fmt::format(" batch {} by {},{},{}", batch, strideA, strideB, strideC) : "", alignA,
-                     alignB, alignC, adds ? " add" : "",
+                     alignB, alignC, adds ? " add" : "", addsBias ? " bias" : "",
                      workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "",
                      multiprocessors ? fmt::format(" on {}", multiprocessors) : "");
 }
@@ -105,12 +108,29 @@ Status CudaProductCall::describe() {
                                                                                  cublaslt::kDescriptionSmCountTarget,
                                                                                  &count, sizeof count),
                                         "cublasLtMatmulDescSetAttribute"));
+  if (shape_.addsBias)
+    ZTC_RETURN_IF_ERROR(describeBias());
   // A row of the plan's matrix is a column of the library's.
   ZTC_RETURN_IF_ERROR(
       layout(first_, typeOfB(shape_), tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
   ZTC_RETURN_IF_ERROR(
       layout(second_, shape_.typeA, ta ? shape_.m : shape_.k, ta ? shape_.k : shape_.m, shape_.lda, shape_.strideA));
   return layout(result_, shape_.typeC, shape_.n, shape_.m, shape_.ldc, shape_.strideC);
+}
+
+/// The library adds the bias along its columns, which are the plan's rows.
+Status CudaProductCall::describeBias() {
+  const uint32_t epilogue = cublaslt::kEpilogueBias;
+  // Where it lies is said call by call. Algorithms are chosen for an address that nobody reads: without one the library
+  // may take the product for one without a bias.
+  const auto *somewhere = reinterpret_cast<const void *>(uintptr_t(1) << 20);
+  const auto set = [&](int attribute, const auto &value) {
+    return library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
+                                                                    static_cast<const void *>(&value), sizeof value),
+                           "cublasLtMatmulDescSetAttribute");
+  };
+  ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogue, epilogue));
+  return set(cublaslt::kDescriptionBiasPointer, somewhere);
 }
 
 Status CudaProductCall::layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType type, uint64_t rows,
@@ -191,8 +211,13 @@ bool CudaProductCall::choose(const cublaslt::Algorithm &algorithm) {
 
 Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &algorithm,
                                 const CudaProductOperands &operands, float alpha, float beta) const {
-  // The library's first matrix is B. Scales are read when the product runs; which ones is said call by call, in one
-  // thread.
+  // The library's first matrix is B. Scales and a bias are read when the product runs; which ones is said call by call,
+  // in one thread.
+  if (shape_.addsBias)
+    ZTC_RETURN_IF_ERROR(library_->check(
+        library_->cublasLtMatmulDescSetAttribute(description_.get(), cublaslt::kDescriptionBiasPointer,
+                                                 static_cast<const void *>(&operands.bias), sizeof operands.bias),
+        "cublasLtMatmulDescSetAttribute"));
   if (shape_.isScaled())
     for (auto [attribute, scale] :
          {std::pair{cublaslt::kDescriptionScaleA, operands.scaleB}, {cublaslt::kDescriptionScaleB, operands.scaleA}})

@@ -111,13 +111,15 @@ Status Trials::begin() {
 
 CudaProductOperands Trials::nextOperands(const CudaProductShape &shape) {
   const uint64_t a = aligned(shape.bytesA()), b = aligned(shape.bytesB()), c = aligned(shape.bytesC());
-  const uint64_t all = a + b + c + aligned(shape.workspaceBytes) + scaleBytes(shape);
+  const uint64_t all = a + b + c + aligned(shape.workspaceBytes) + scaleBytes(shape) + aligned(shape.bytesOfBias());
   if (next_ + all > bytes_)
     next_ = 0;
   std::byte *const at = base_ + next_;
   next_ += aligned(all);
   std::byte *const workspace = at + a + b + c, *const scale = workspace + aligned(shape.workspaceBytes);
-  return {at, at + a, at + a + b, workspace, scale, scale};
+  CudaProductOperands operands{at, at + a, at + a + b, workspace, scale, scale};
+  operands.bias = scale + scaleBytes(shape);
+  return operands;
 }
 
 StatusOr<double> Trials::measure(const CudaProductCall &call, const cublaslt::Algorithm &algorithm, double best) {

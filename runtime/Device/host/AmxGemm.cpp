@@ -87,13 +87,13 @@ struct AmxGemmPlan::Rows {
   const Block &block;
   const uint16_t *a;
   const uint32_t *packed;
-  void *c;
+  ProductResult c;
   uint64_t first, rows;
   WorkRange panels;
   std::byte *scratch;
 };
 
-void AmxGemmPlan::multiply(const Block &block, const uint16_t *a, const void *packed, void *c, WorkRange rows,
+void AmxGemmPlan::multiply(const Block &block, const uint16_t *a, const void *packed, ProductResult c, WorkRange rows,
                            WorkRange panels, void *scratch) const {
   if (rows.empty())
     return;
@@ -161,7 +161,7 @@ void AmxGemmPlan::multiplyRows(const Rows &piece) const {
         }
         call.b = right + needed.begin * kStep / 2 * kTileColumns;
         call.sums = at > 0 ? between : nullptr;
-        call.to = direct   ? static_cast<float *>(c) + (first + row) * ldc + block.column + column
+        call.to = direct   ? static_cast<float *>(c.c) + (first + row) * ldc + block.column + column
                   : isLast ? tile
                            : between;
         call.ldTo = direct ? ldc : kTileColumns;
@@ -173,7 +173,8 @@ void AmxGemmPlan::multiplyRows(const Rows &piece) const {
   }
 }
 
-void AmxGemmPlan::multiplyFewRows(const uint16_t *a, const uint16_t *b, void *c, void *packed, void *scratch) const {
+void AmxGemmPlan::multiplyFewRows(const uint16_t *a, const uint16_t *b, ProductResult c, void *packed,
+                                  void *scratch) const {
   if (problem_.transposeB)
     multiplyTurned(a, b, c, packed, scratch);
   else
@@ -181,7 +182,8 @@ void AmxGemmPlan::multiplyFewRows(const uint16_t *a, const uint16_t *b, void *c,
   AmxTiles::end();
 }
 
-void AmxGemmPlan::multiplyTurned(const uint16_t *a, const uint16_t *b, void *c, void *packed, void *scratch) const {
+void AmxGemmPlan::multiplyTurned(const uint16_t *a, const uint16_t *b, ProductResult c, void *packed,
+                                 void *scratch) const {
   // Rows of B as it lies are those of tiles' left operand, rows of A are packed as its columns: a product of two values
   // has the same bits either way round.
   MatmulProblem turned = problem_;
@@ -216,7 +218,7 @@ void AmxGemmPlan::multiplyTurned(const uint16_t *a, const uint16_t *b, void *c, 
   }
 }
 
-void AmxGemmPlan::multiplyStraight(const uint16_t *a, const uint16_t *b, void *c, void *packed) const {
+void AmxGemmPlan::multiplyStraight(const uint16_t *a, const uint16_t *b, ProductResult c, void *packed) const {
   if (problem_.transposeA)
     AmxTiles::packTransposed(a, problem_.lda, problem_.k, problem_.m, 0, packed);
   else
@@ -232,7 +234,7 @@ void AmxGemmPlan::multiplyStraight(const uint16_t *a, const uint16_t *b, void *c
   }
 }
 
-void amxGemm(const AmxGemmPlan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+void amxGemm(const AmxGemmPlan &plan, const uint16_t *a, const uint16_t *b, ProductResult c, void *scratch) {
   if (plan.hasFewRows())
     plan.multiplyFewRows(a, b, c, scratch, scratchAfterBlock(plan, scratch));
   else

@@ -31,14 +31,15 @@ WorkRange Bf16Blocks::neededSteps(uint64_t row, uint64_t rows, uint64_t begin, u
   return {from - begin, to - begin};
 }
 
-void Bf16Blocks::finish(const float *sums, uint64_t rows, uint64_t columns, void *c, uint64_t row,
+void Bf16Blocks::finish(const float *sums, uint64_t rows, uint64_t columns, ProductResult c, uint64_t row,
                         uint64_t column) const {
   const uint64_t offset = row * problem_.ldc + column;
   if (problem_.typeC == plan::BF16)
-    Bf16Tiles::narrow(sums, rows, columns, problem_.alpha, problem_.add, static_cast<uint16_t *>(c) + offset,
-                      problem_.ldc);
+    Bf16Tiles::narrow(sums, rows, columns, problem_.alpha, problem_.add, c.bias ? c.bias + column : nullptr,
+                      static_cast<uint16_t *>(c.c) + offset, problem_.ldc);
   else
-    Bf16Tiles::store(sums, rows, columns, problem_.alpha, problem_.add, static_cast<float *>(c) + offset, problem_.ldc);
+    Bf16Tiles::store(sums, rows, columns, problem_.alpha, problem_.add, static_cast<float *>(c.c) + offset,
+                     problem_.ldc);
 }
 
 } // namespace ztc

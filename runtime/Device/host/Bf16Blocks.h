@@ -7,8 +7,8 @@
 
 namespace ztc {
 
-/// C = alpha * op(A) op(B) (+ C), A and B bf16, C bf16 or f32, block after block of op(B)'s columns: each is packed
-/// into panels as deep as k, of pairs of values of k (Bf16Tiles).
+/// C = alpha * op(A) op(B) (+ C) (+ bias), A and B bf16, C bf16 or f32, block after block of op(B)'s columns: each is
+/// packed into panels as deep as k, of pairs of values of k (Bf16Tiles).
 class Bf16Blocks {
 public:
   const MatmulProblem &problem() const { return problem_; }
@@ -29,8 +29,9 @@ protected:
   /// Steps of `values` of k each, of [begin, begin + steps) and counted from `begin`, where rows [row, row + rows) of
   /// op(A) are not known to be zero.
   WorkRange neededSteps(uint64_t row, uint64_t rows, uint64_t begin, uint64_t steps, uint64_t values) const;
-  /// A tile of sums, `rows` x `columns`, times alpha, plus C where they are added, into C at (row, column).
-  void finish(const float *sums, uint64_t rows, uint64_t columns, void *c, uint64_t row, uint64_t column) const;
+  /// A tile of sums, `rows` x `columns`, times alpha, plus C where they are added, plus the bias, into C at (row,
+  /// column).
+  void finish(const float *sums, uint64_t rows, uint64_t columns, ProductResult c, uint64_t row, uint64_t column) const;
 
   MatmulProblem problem_;
   uint64_t columns_ = 0; ///< of a block; the last one may be smaller

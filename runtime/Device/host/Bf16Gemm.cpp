@@ -71,7 +71,7 @@ void Bf16GemmPlan::pack(const Block &block, const uint16_t *b, uint64_t begin, u
     packPanel(block, b, panel, static_cast<uint32_t *>(packed) + panel * panelOfB(pairs_));
 }
 
-void Bf16GemmPlan::multiply(const Block &block, const uint16_t *a, const void *packed, void *c, WorkRange rows,
+void Bf16GemmPlan::multiply(const Block &block, const uint16_t *a, const void *packed, ProductResult c, WorkRange rows,
                             WorkRange panels, void *scratch) const {
   if (rows.empty())
     return;
@@ -81,8 +81,8 @@ void Bf16GemmPlan::multiply(const Block &block, const uint16_t *a, const void *p
                  static_cast<std::byte *>(scratch));
 }
 
-void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uint32_t *packed, void *c, uint64_t first,
-                                uint64_t rows, WorkRange range, std::byte *scratch) const {
+void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uint32_t *packed, ProductResult c,
+                                uint64_t first, uint64_t rows, WorkRange range, std::byte *scratch) const {
   const bool packsA = problem_.transposeA, copies = copiesA(), isNarrow = problem_.typeC == plan::BF16;
   const uint64_t lda = problem_.lda, ldc = problem_.ldc, panelOfA = depth_ * kTileRows + kPadding;
   const uint64_t ldCopy = 2 * (depth_ + kPadding);
@@ -121,7 +121,7 @@ void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uin
         call.lda = copies ? ldCopy : lda;
         call.b = right + needed.begin * kTileColumns;
         call.sums = at > 0 ? between : nullptr;
-        call.to = direct   ? static_cast<float *>(c) + (first + row) * ldc + block.column + column
+        call.to = direct   ? static_cast<float *>(c.c) + (first + row) * ldc + block.column + column
                   : isLast ? tile
                            : between;
         call.ldTo = direct ? ldc : kTileColumns;
@@ -135,7 +135,7 @@ void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uin
   }
 }
 
-void bf16Gemm(const Bf16GemmPlan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+void bf16Gemm(const Bf16GemmPlan &plan, const uint16_t *a, const uint16_t *b, ProductResult c, void *scratch) {
   if (const MatmulProblem &problem = plan.problem(); problem.m <= Bf16Rows::kMost)
     return multiplyBf16Rows({.rows = problem.m,
                              .columns = problem.n,
@@ -146,7 +146,8 @@ void bf16Gemm(const Bf16GemmPlan &plan, const uint16_t *a, const uint16_t *b, vo
                              .b = b,
                              .ldb = problem.ldb,
                              .transposeB = problem.transposeB,
-                             .c = c,
+                             .c = c.c,
+                             .bias = c.bias,
                              .ldc = problem.ldc,
                              .isNarrow = problem.typeC == plan::BF16,
                              .add = problem.add,

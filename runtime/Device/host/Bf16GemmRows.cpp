@@ -25,6 +25,11 @@ ZTC_BF16 inline __m512bh pairOf(const Bf16Rows &call, uint64_t row, uint64_t k) 
   return (__m512bh)_mm512_set1_epi32(int(uint32_t(*at) | odd << 16));
 }
 
+/// Values under the mask, widened.
+ZTC_BF16 inline __m512 widened(const uint16_t *from, __mmask16 mask) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
+}
+
 template <int Rows> ZTC_BF16 void store(const Bf16Rows &call, uint64_t column, const __m512 (&sum)[Rows]) {
   const __mmask16 mask = firstLanes(call.columns - column);
   const __m512 scale = _mm512_set1_ps(call.alpha);
@@ -39,8 +44,9 @@ template <int Rows> ZTC_BF16 void store(const Bf16Rows &call, uint64_t column, c
     }
     uint16_t *to = static_cast<uint16_t *>(call.c) + offset;
     if (call.add)
-      value = _mm512_add_ps(
-          _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, to)), 16)), value);
+      value = _mm512_add_ps(widened(to, mask), value);
+    if (call.bias)
+      value = _mm512_add_ps(value, widened(call.bias + column, mask));
     _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(value));
   }
 }

@@ -95,10 +95,11 @@ void Bf16Tiles::multiply(const Call &call, uint64_t rows, bool isPacked, uint64_
   kKernels[columns > kLanes][isPacked][rows - 1](call);
 }
 
-ZTC_BF16 void Bf16Tiles::narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, uint16_t *to,
-                                uint64_t ldTo) {
+ZTC_BF16 void Bf16Tiles::narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add,
+                                const uint16_t *bias, uint16_t *to, uint64_t ldTo) {
   const __m512 scale = _mm512_set1_ps(alpha);
   const __mmask32 mask = firstValues(columns);
+  const __m512i ofColumns = bias ? _mm512_maskz_loadu_epi16(mask, bias) : _mm512_setzero_si512();
   for (uint64_t row = 0; row < rows; ++row, sums += kColumns, to += ldTo) {
     __m512 left = _mm512_load_ps(sums), right = _mm512_load_ps(sums + kLanes);
     if (alpha != 1) {
@@ -109,6 +110,10 @@ ZTC_BF16 void Bf16Tiles::narrow(const float *sums, uint64_t rows, uint64_t colum
       const __m512i before = _mm512_maskz_loadu_epi16(mask, to);
       left = _mm512_add_ps(widenVector(_mm512_castsi512_si256(before)), left);
       right = _mm512_add_ps(widenVector(_mm512_extracti64x4_epi64(before, 1)), right);
+    }
+    if (bias) {
+      left = _mm512_add_ps(left, widenVector(_mm512_castsi512_si256(ofColumns)));
+      right = _mm512_add_ps(right, widenVector(_mm512_extracti64x4_epi64(ofColumns, 1)));
     }
     _mm512_mask_storeu_epi16(to, mask, (__m512i)_mm512_cvtne2ps_pbh(right, left));
   }

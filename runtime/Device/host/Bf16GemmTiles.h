@@ -24,10 +24,11 @@ struct Bf16Tiles {
   /// By rows, packed A or not, one or two vectors of columns.
   static void multiply(const Call &call, uint64_t rows, bool isPacked, uint64_t columns);
 
-  /// `columns` values of rows of a tile of sums, times alpha, (added and) rounded into a matrix of bf16.
-  static void narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, uint16_t *to,
-                     uint64_t ldTo);
-  /// The same into a matrix of f32.
+  /// `columns` values of rows of a tile of sums, times alpha, (added and) rounded into a matrix of bf16; before that
+  /// `bias`, where it is not null, is added to each row.
+  static void narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, const uint16_t *bias,
+                     uint16_t *to, uint64_t ldTo);
+  /// The same, but for the bias, into a matrix of f32.
   static void store(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, float *to,
                     uint64_t ldTo);
 
@@ -40,7 +41,7 @@ struct Bf16Tiles {
                              uint32_t *to);
 };
 
-/// C = alpha * A B (+ C where `add`) for so few rows that packing B would cost more than the product.
+/// C = alpha * A B (+ C where `add`) (+ bias) for so few rows that packing B would cost more than the product.
 struct Bf16Rows {
   static constexpr uint64_t kMost = 4; ///< rows
 
@@ -50,7 +51,8 @@ struct Bf16Rows {
   const uint16_t *b;
   uint64_t ldb;
   bool transposeB;
-  void *c; ///< of bf16 where `isNarrow`, else of f32
+  void *c;              ///< of bf16 where `isNarrow`, else of f32
+  const uint16_t *bias; ///< that is added to each row where `isNarrow`; null: none
   uint64_t ldc;
   bool isNarrow, add;
   float alpha;

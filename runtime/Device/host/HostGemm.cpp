@@ -15,9 +15,12 @@ public:
   Status prepare(const HostPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
     const bool isNarrow = gemm.type_a() != plan::F32;
-    // A fifth operand is added: it is copied to where the result will be, and the sum goes on from there.
-    addsOperand_ = from.step.operands_size() > 4;
-    ZTC_RETURN_IF_ERROR(resolve(from, {addsOperand_ ? 5 : isNarrow ? 4 : 3}));
+    // A fifth operand is added. A bias is read where sums are stored; a matrix is copied to where the result will be,
+    // and the sum goes on from there.
+    const bool hasFifth = from.step.operands_size() > 4;
+    addsBias_ = hasFifth && gemm.bias();
+    addsOperand_ = hasFifth && !gemm.bias();
+    ZTC_RETURN_IF_ERROR(resolve(from, {hasFifth ? 5 : isNarrow ? 4 : 3}));
     MatmulProblem problem;
     problem.m = gemm.m();
     problem.n = gemm.n();
@@ -44,10 +47,11 @@ public:
     ZTC_RETURN_IF_ERROR(require(
         from, 1, bytesA * extent(tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch.strideB)));
     ZTC_RETURN_IF_ERROR(require(from, 2, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
-    if (addsOperand_) {
+    if (hasFifth) {
       if (!isNarrow || problem.typeC != problem.typeA || gemm.accumulate() != plan::OVERWRITE)
         return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
-      ZTC_RETURN_IF_ERROR(require(from, 4, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
+      ZTC_RETURN_IF_ERROR(
+          require(from, 4, bytesC * (addsBias_ ? gemm.n() : extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC))));
       rows_ = {gemm.m(), batch.count * gemm.m(), bytesC * gemm.n(), bytesC * gemm.ldc(), bytesC * batch.strideC};
     }
     if (isNarrow) {
@@ -71,7 +75,8 @@ public:
     if (addsOperand_)
       copyAddend();
     std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
-    product.execute(resources_.pool, pointer(0), pointer(1), pointer(2), panels, panelBytes_);
+    const ProductResult result(pointer(2), addsBias_ ? pointer<uint16_t>(4) : nullptr);
+    product.execute(resources_.pool, pointer(0), pointer(1), result, panels, panelBytes_);
     return Status::ok();
   }
 
@@ -96,7 +101,7 @@ private:
   };
   Product overwrite_, add_;
   Rows rows_;
-  bool addsOperand_ = false;
+  bool addsOperand_ = false, addsBias_ = false;
   uint64_t panelBytes_ = 0; ///< of each worker; 0: nothing is widened
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };

@@ -50,9 +50,10 @@ static uint64_t scratchBytesOf(const MatmulPlan &any) {
   return amxGemmScratchBytes(std::get<AmxGemmPlan>(any));
 }
 
-static void multiply(const MatmulPlan &any, const void *a, const void *b, void *c, std::byte *scratch) {
+static void multiply(const MatmulPlan &any, const void *a, const void *b, ProductResult c, std::byte *scratch) {
   if (const auto *plan = std::get_if<SgemmPlan>(&any))
-    return sgemm(*plan, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c), scratch);
+    return sgemm(*plan, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c.c),
+                 scratch);
   const auto *left = static_cast<const uint16_t *>(a), *right = static_cast<const uint16_t *>(b);
   if (const auto *plan = std::get_if<Bf16GemmPlan>(&any))
     return bf16Gemm(*plan, left, right, c, scratch);
@@ -63,7 +64,7 @@ uint64_t Matmul::scratchpadBytes() const {
   return scratchBytesOf(plan_);
 }
 
-void Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) const {
+void Matmul::execute(uint32_t worker, const void *a, const void *b, ProductResult c) const {
   multiply(plan_, a, b, c, cache_.scratchpad(worker));
 }
 
@@ -191,7 +192,8 @@ Status ParallelMatmul::prepareShared(MatmulCache &cache, const MatmulProblem &pr
 }
 
 template <class Plan>
-void ParallelMatmul::executeShared(const Plan &plan, ThreadPool &pool, const void *a, const void *b, void *c) const {
+void ParallelMatmul::executeShared(const Plan &plan, ThreadPool &pool, const void *a, const void *b,
+                                   ProductResult c) const {
   using Element = ElementOf<Plan>;
   const auto *left = static_cast<const Element *>(a), *right = static_cast<const Element *>(b);
   std::byte *packed = cache_->packed();
@@ -248,18 +250,18 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
         uint64_t b = columns.begin * (problem.transposeB ? problem.ldb : 1);
         uint64_t c = rows.begin * problem.ldc + columns.begin;
         result.tiles_.push_back({matmul, (a + item * batch.strideA) * bytesA, (b + item * batch.strideB) * bytesB,
-                                 (c + item * batch.strideC) * bytesC});
+                                 (c + item * batch.strideC) * bytesC, columns.begin});
       }
   return result;
 }
 
-void ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c) const {
+void ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, ProductResult c) const {
   if (shared_)
     return std::visit([&](const auto &plan) { executeShared(plan, pool, a, b, c); }, shared_->plan);
   auto work = [&](uint32_t worker, size_t index) {
     const Tile &tile = tiles_[index];
     tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a, static_cast<const std::byte *>(b) + tile.b,
-                         static_cast<std::byte *>(c) + tile.c);
+                         {static_cast<std::byte *>(c.c) + tile.c, c.bias ? c.bias + tile.column : nullptr});
   };
   if (parallel_)
     pool.forEach(tiles_.size(), work);

@@ -33,7 +33,7 @@ class Matmul {
 public:
   Matmul(const Matmul &) = delete;
   /// Runs in the calling thread, as `worker`, whose scratchpad it uses.
-  void execute(uint32_t worker, const void *a, const void *b, void *c) const;
+  void execute(uint32_t worker, const void *a, const void *b, ProductResult c) const;
 
 private:
   friend class MatmulCache;
@@ -99,12 +99,13 @@ public:
   static StatusOr<ParallelMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem) {
     return prepare(cache, problem, Batch());
   }
-  void execute(ThreadPool &pool, const void *a, const void *b, void *c) const;
+  void execute(ThreadPool &pool, const void *a, const void *b, ProductResult c) const;
 
 private:
   struct Tile {
     const Matmul *matmul;
     uint64_t a, b, c; ///< offsets in bytes
+    uint64_t column;  ///< where its columns begin
   };
   /// A product whose blocks of B all workers share. Its rows are cut as workers come; where columns are cut too, into
   /// `rows` x `columns` pieces.
@@ -114,7 +115,7 @@ private:
   };
   Status prepareShared(MatmulCache &cache, const MatmulProblem &problem);
   template <class Plan>
-  void executeShared(const Plan &plan, ThreadPool &pool, const void *a, const void *b, void *c) const;
+  void executeShared(const Plan &plan, ThreadPool &pool, const void *a, const void *b, ProductResult c) const;
 
   const MatmulCache *cache_ = nullptr;
   std::vector<Tile> tiles_;

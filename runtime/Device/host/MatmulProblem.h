@@ -15,8 +15,15 @@ enum class Causal : uint8_t {
   LeftTransposed, ///< A is scores, zero right of the diagonal, and op(A) their transpose
 };
 
-/// C = alpha * op(A) op(B) (+ C where `add`), row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n). `lda` is the
-/// distance of rows of A as it is stored, in elements, and so on.
+/// Where a product goes, and what is added to each row of it.
+struct ProductResult {
+  ProductResult(void *c, const uint16_t *bias = nullptr) : c(c), bias(bias) {}
+  void *c;
+  const uint16_t *bias; ///< a vector of n, of C's type, which is narrow; null: none
+};
+
+/// C = alpha * op(A) op(B) (+ C where `add`) (+ a bias to each row), row-major: op(A) is (m, k), op(B) is (k, n), C is
+/// (m, n). `lda` is the distance of rows of A as it is stored, in elements, and so on.
 struct MatmulProblem {
   uint64_t m = 0, n = 0, k = 0;
   uint64_t lda = 0, ldb = 0, ldc = 0;

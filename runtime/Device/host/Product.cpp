@@ -160,8 +160,8 @@ StatusOr<WidenedMatmul> WidenedMatmul::prepare(MatmulCache &cache, const MatmulP
   return result;
 }
 
-void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels,
-                        float scale) const {
+void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, ProductResult c,
+                        std::byte *panels, float scale) const {
   const MatmulProblem &p = problem_;
   const Operand left{static_cast<const std::byte *>(a) + tile.item * batch_.strideA * dataTypeBytes(p.typeA), p.lda,
                      p.typeA, p.transposeA};
@@ -174,8 +174,8 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
   const uint64_t offsetC = tile.item * batch_.strideC + tile.row * p.ldc + tile.column;
   const std::optional<NarrowType> narrowC = narrowDataType(p.typeC);
   const uint64_t ldPanel = scratchRowElements(tile.columns);
-  auto *rounded = static_cast<uint16_t *>(c) + offsetC;
-  float *const wide = static_cast<float *>(c) + offsetC;
+  auto *rounded = static_cast<uint16_t *>(c.c) + offsetC;
+  float *const wide = static_cast<float *>(c.c) + offsetC;
   float *sum = narrowC || scaled_ ? panelC : wide;
   for (const Block &block : blocks_[tile.blocks]) {
     const float *blockA = left.block(tile.row, tile.rows, block.begin, block.depth, panelA);
@@ -193,11 +193,13 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
     float *sums = panelC + row * ldPanel;
     if (p.add) // to the finished sum, as every path does
       addWidened(sums, rounded + row * p.ldc, tile.columns, *narrowC);
+    if (c.bias)
+      addWidened(sums, c.bias + tile.column, tile.columns, *narrowC);
     narrow(rounded + row * p.ldc, sums, tile.columns, *narrowC);
   }
 }
 
-void WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
+void WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, ProductResult c, std::byte *panels,
                             uint64_t panelBytes, float scale) const {
   auto work = [&](uint32_t worker, size_t index) {
     run(tiles_[index], worker, a, b, c, panels + worker * panelBytes, scale);

@@ -30,7 +30,7 @@ public:
   static StatusOr<WidenedMatmul> prepareScaled(MatmulCache &cache, const MatmulProblem &problem);
   /// `panels`: for each worker `panelBytes`, one after the other. `scale`: of what prepareScaled has made, by which
   /// each sum is multiplied before it is rounded or added.
-  void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes,
+  void execute(ThreadPool &pool, const void *a, const void *b, ProductResult c, std::byte *panels, uint64_t panelBytes,
                float scale = 1) const;
 
 private:
@@ -43,7 +43,7 @@ private:
     uint64_t item, row, rows, column, columns;
     size_t blocks; ///< index into blocks_
   };
-  void run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels,
+  void run(const Tile &tile, uint32_t worker, const void *a, const void *b, ProductResult c, std::byte *panels,
            float scale) const;
   static StatusOr<WidenedMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch,
                                          WidenedTile largest, bool scaled);
@@ -65,7 +65,8 @@ public:
     return prepare(cache, problem, ParallelMatmul::Batch());
   }
   /// `panels` and `panelBytes` as WidenedMatmul takes them; f32 needs none.
-  void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const {
+  void execute(ThreadPool &pool, const void *a, const void *b, ProductResult c, std::byte *panels,
+               uint64_t panelBytes) const {
     if (widens_)
       widened_.execute(pool, a, b, c, panels, panelBytes);
     else

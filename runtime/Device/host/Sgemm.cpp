@@ -182,11 +182,11 @@ void SgemmPlan::pack(const Block &block, const float *b, uint64_t begin, uint64_
   }
 }
 
-void SgemmPlan::multiply(const Block &block, const float *a, const void *packed, void *c, WorkRange rows,
+void SgemmPlan::multiply(const Block &block, const float *a, const void *packed, ProductResult c, WorkRange rows,
                          WorkRange panels, void *scratch) const {
   const uint64_t chunk = evenPiece(rows.end - rows.begin, kRows, tiles_->rows);
   for (uint64_t row = rows.begin; row < rows.end; row += chunk)
-    multiplyRows(block, a, static_cast<const float *>(packed), static_cast<float *>(c), row,
+    multiplyRows(block, a, static_cast<const float *>(packed), static_cast<float *>(c.c), row,
                  std::min(chunk, rows.end - row), panels, static_cast<float *>(scratch));
 }
 

@@ -44,8 +44,8 @@ public:
   /// Packs panels [begin, end) of a block.
   void pack(const Block &block, const float *b, uint64_t begin, uint64_t end, void *packed) const;
   /// Rows of op(A) by panels of the packed block.
-  void multiply(const Block &block, const float *a, const void *packed, void *c, WorkRange rows, WorkRange panels,
-                void *scratch) const;
+  void multiply(const Block &block, const float *a, const void *packed, ProductResult c, WorkRange rows,
+                WorkRange panels, void *scratch) const;
   /// Pieces of rows are best multiples of this.
   uint64_t rowGrain() const { return tiles_->rows; }
 

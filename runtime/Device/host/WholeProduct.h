@@ -1,6 +1,7 @@
 // A product in one thread, by any plan that packs op(B) block after block and multiplies it by rows of op(A).
 #pragma once
 #include "runtime/Core/Sizes.h"
+#include "runtime/Device/host/MatmulProblem.h"
 #include <cstddef>
 #include <cstdint>
 
@@ -18,8 +19,8 @@ template <class Plan> std::byte *scratchAfterBlock(const Plan &plan, void *scrat
 }
 
 /// All blocks, with all rows.
-template <class Plan, class Element, class Result>
-void multiplyBlocks(const Plan &plan, const Element *a, const Element *b, Result *c, void *scratch) {
+template <class Plan, class Element>
+void multiplyBlocks(const Plan &plan, const Element *a, const Element *b, ProductResult c, void *scratch) {
   for (size_t index = 0; index < plan.blocks(); ++index) {
     const auto block = plan.block(index);
     const uint64_t panels = plan.panels(block);

@@ -20,7 +20,7 @@ Status checkMatrix(const StepCheck &check, int index, const char *name, uint64_t
   return check.holds(index, name, (CheckedBytes(batch - 1) * stride + CheckedBytes(rows - 1) * ld + columns) * bytes);
 }
 
-/// Whether a matrix is added before the sum is rounded.
+/// Whether a matrix, or a vector to each row, is added before the sum is rounded.
 bool addsAnOperand(const Step &step) {
   return step.operands_size() > 4;
 }
@@ -36,6 +36,8 @@ public:
       return dataLoss(fmt::format("matrix product of {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
     const bool addsOperand = addsAnOperand(check.step);
     ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 5 : isNarrow(type) ? 4 : 3));
+    if (gemm.bias() && (!addsOperand || gemm.batch() > 1))
+      return dataLoss(addsOperand ? "a bias of several matrix products" : "a bias that is not among the operands");
     if (addsOperand && (gemm.type_c() != type || !isNarrow(type) || gemm.accumulate() != OVERWRITE))
       return dataLoss(fmt::format("matrix product of {} into {} that adds an operand{}", dataTypeName(type),
                                   dataTypeName(gemm.type_c()),
@@ -54,7 +56,9 @@ public:
     if (batch > 1 && gemm.stride_c() < gemm.n())
       return dataLoss(
           fmt::format("{} products, whose results of {} columns are {} apart", batch, gemm.n(), gemm.stride_c()));
-    if (addsOperand)
+    if (gemm.bias())
+      ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", 1, gemm.n(), gemm.n(), 1, 0, out));
+    else if (addsOperand)
       ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out));
     return checkMatrix(check, 2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
   }
@@ -64,7 +68,10 @@ public:
     return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
                        g.n(), g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
                        g.type_a() == g.type_c() ? "" : fmt::format(" -> {}", dataTypeName(g.type_c())),
-                       addsAnOperand(step) ? " + d" : "", accumulateText(g.accumulate()));
+                       g.bias()              ? " + bias"
+                       : addsAnOperand(step) ? " + d"
+                                             : "",
+                       accumulateText(g.accumulate()));
   }
 
   const char *family(const Step &) const override { return "matrix products"; }

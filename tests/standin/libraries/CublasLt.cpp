@@ -35,7 +35,9 @@ bool isFp8(int type) {
 struct MatmulDescription {
   int computeType = cublaslt::kCompute32F;
   int32_t operations[2] = {0, 0};
-  int32_t multiprocessors = 0;                 ///< that it may count on; 0: all
+  int32_t multiprocessors = 0; ///< that it may count on; 0: all
+  uint32_t epilogue = cublaslt::kEpilogueDefault;
+  const void *bias = nullptr;                  ///< of D's type, on the device; read when the product runs
   const float *scales[2] = {nullptr, nullptr}; ///< of fp8 codes, on the device; read when the product runs
 };
 struct MatrixLayout {
@@ -90,6 +92,7 @@ uint64_t hash(const MatmulDescription &description, const MatrixLayout &a, const
   const auto add = [&](uint64_t word) { value = (value ^ word) * 1099511628211u; };
   add(uint64_t(description.operations[0]) << 1 | uint64_t(description.operations[1]));
   add(uint64_t(description.multiprocessors));
+  add(uint64_t(description.epilogue));
   for (const MatrixLayout *layout : {&a, &b, &c})
     for (uint64_t word : {uint64_t(layout->type), layout->rows, layout->columns, uint64_t(layout->leading),
                           uint64_t(layout->batch), uint64_t(layout->stride)})
@@ -117,6 +120,8 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
   } else if (a.type != b.type || (c.type != a.type && c.type != cublaslt::kF32)) {
     return "types do not fit";
   }
+  if (description.epilogue == cublaslt::kEpilogueBias && (isFp8(a.type) || !description.bias))
+    return "an epilogue without its bias, or of fp8 codes";
   if (a.batch != b.batch || a.batch != c.batch)
     return "batch counts differ";
   for (const MatrixLayout *layout : {&a, &b, &c})
@@ -205,7 +210,10 @@ private:
         const uint64_t place = ct + j * uint64_t(c.leading) + i;
         // Beta 0 does not read: what was there may be no number.
         const float before = beta == 0 ? 0 : beta * readElement(added, place, c.type);
-        writeElement(result, place, c.type, alpha * (isFp8(a.type) ? sums[i] * scale : sums[i]) + before);
+        float value = alpha * (isFp8(a.type) ? sums[i] * scale : sums[i]) + before;
+        if (description.epilogue == cublaslt::kEpilogueBias)
+          value += readElement(description.bias, i, c.type);
+        writeElement(result, place, c.type, value);
       }
     }
   }
@@ -263,6 +271,20 @@ Status cublasLtMatmulDescSetAttribute(Description description, int attribute, co
       return refuse("a scale's pointer of another size");
     std::memcpy(&to->scales[attribute - kDescriptionScaleA], value, bytes);
     return kSuccess;
+  }
+  if (attribute == kDescriptionBiasPointer) {
+    if (bytes != sizeof to->bias)
+      return refuse("a bias's pointer of another size");
+    std::memcpy(&to->bias, value, bytes);
+    return kSuccess;
+  }
+  if (attribute == kDescriptionEpilogue) {
+    if (bytes != sizeof to->epilogue)
+      return refuse("an epilogue of another size");
+    std::memcpy(&to->epilogue, value, bytes);
+    return to->epilogue == kEpilogueDefault || to->epilogue == kEpilogueBias
+               ? kSuccess
+               : refuse("an epilogue that the stand-in does not know");
   }
   if (attribute == kDescriptionSmCountTarget) {
     if (bytes != sizeof to->multiprocessors)
@@ -411,6 +433,13 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
     for (const float *scale : product.description.scales)
       if (!scale || !standin::isDeviceMemory(scale, sizeof *scale))
         return refuse("fp8 codes without a scale in device memory");
+  if (product.description.epilogue == kEpilogueBias) {
+    const void *bias = product.description.bias;
+    if (reinterpret_cast<uintptr_t>(bias) % 16 != 0 ||
+        !standin::isDeviceMemory(bias, product.c.rows * product.c.elementBytes()))
+      return refuse("a bias that is misaligned, or leaves device memory");
+    standin::countCall("products with a bias");
+  }
   static std::once_flag once;
   if (!standin::takeLibraryMemory(once))
     return kAllocFailed;

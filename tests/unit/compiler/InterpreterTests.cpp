@@ -70,6 +70,25 @@ TEST(Interpreter, MultipliesTransposed) {
   EXPECT_THAT(r[1].reals, ElementsAre(1, 4, -2, 2, 5, -1, 3, 6, 0));
 }
 
+TEST(Interpreter, AddsABiasBeforeItRounds) {
+  // 256 + 0.75 + 0.5 is 258 in bf16 where it is rounded once; the product alone is 256, to which 0.5 adds nothing.
+  const char *text = R"(func.func @f() -> (tensor<1x2xbf16>, tensor<1x2xbf16>) {
+    %x = graph.constant dense<[[1.0, 1.0]]> : tensor<1x2xbf16>
+    %w = graph.constant dense<[[256.0, 0.75], [2.0, 1.0]]> : tensor<2x2xbf16>
+    %v = graph.constant dense<[0.5, -1.0]> : tensor<2xbf16>
+    %once = graph.matmul_bias %x, %w, %v {transpose_b} : tensor<1x2xbf16>, tensor<2x2xbf16>, tensor<2xbf16> -> tensor<1x2xbf16>
+    %y = graph.matmul %x, %w {transpose_b} : tensor<1x2xbf16>, tensor<2x2xbf16> -> tensor<1x2xbf16>
+    %rows = graph.broadcast %v : tensor<2xbf16> -> tensor<1x2xbf16>
+    %twice = graph.add %y, %rows : tensor<1x2xbf16>
+    return %once, %twice : tensor<1x2xbf16>, tensor<1x2xbf16> })";
+  const Tensors exact = runText(text), rounded = runText(text, Precision::F32);
+  ASSERT_EQ(exact.size(), 2u);
+  EXPECT_THAT(exact[0].reals, ElementsAre(257.25, 2));
+  EXPECT_EQ(exact[0].reals, exact[1].reals);
+  EXPECT_THAT(rounded[0].reals, ElementsAre(258, 2));
+  EXPECT_THAT(rounded[1].reals, ElementsAre(256, 2));
+}
+
 TEST(Interpreter, ComparesNaNAsUnordered) {
   Tensors r = runText(R"(func.func @f() -> (tensor<3xi1>, tensor<3xi1>, tensor<3xf32>, tensor<3xi32>) {
     %x = graph.constant dense<[0x7FC00000, 1.0, 2.5]> : tensor<3xf32>

@@ -2,6 +2,7 @@
 // bit.
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Device/host/Matmul.h"
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -110,8 +111,10 @@ struct Operands {
     return c;
   }
 
-  /// The tile of C at (row, column) by one way's kernels.
-  template <class Way> void run(Result &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns) const {
+  /// The tile of C at (row, column) by one way's kernels, with the bias of all columns where there is one.
+  template <class Way>
+  void run(Result &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns,
+           const uint16_t *bias = nullptr) const {
     MatmulProblem tile = problem;
     tile.m = rows;
     tile.n = columns;
@@ -123,8 +126,8 @@ struct Operands {
     std::align(64, bytes, scratch, room);
     const AtTheEnd left(a), right(b);
     Way::multiply(plan, left.data() + row * (problem.transposeA ? 1 : problem.lda),
-                  right.data() + column * (problem.transposeB ? problem.ldb : 1), c.at(row * problem.ldc + column),
-                  scratch);
+                  right.data() + column * (problem.transposeB ? problem.ldb : 1),
+                  ProductResult(c.at(row * problem.ldc + column), bias ? bias + column : nullptr), scratch);
   }
   template <class Way> Result run() const {
     Result c = start();
@@ -142,7 +145,7 @@ struct Avx512Bf16 {
   static constexpr uint64_t kBeyondMask = 44;
   static bool isHere() { return hasBf16Gemm(); }
   static uint64_t scratchBytes(const Plan &plan) { return bf16GemmScratchBytes(plan); }
-  static void multiply(const Plan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+  static void multiply(const Plan &plan, const uint16_t *a, const uint16_t *b, ProductResult c, void *scratch) {
     bf16Gemm(plan, a, b, c, scratch);
   }
   static float sum(const Operands &of, uint64_t i, uint64_t j) {
@@ -164,7 +167,7 @@ struct Amx {
   static constexpr uint64_t kBeyondMask = 64;
   static bool isHere() { return hasAmxGemm(); }
   static uint64_t scratchBytes(const Plan &plan) { return amxGemmScratchBytes(plan); }
-  static void multiply(const Plan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+  static void multiply(const Plan &plan, const uint16_t *a, const uint16_t *b, ProductResult c, void *scratch) {
     amxGemm(plan, a, b, c, scratch);
   }
   static float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
@@ -219,6 +222,31 @@ TYPED_TEST(Bf16Gemm, HasTheBitsOfTheChain) {
             EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes " << transposeA << transposeB << " add "
                                  << add << " C " << plan::DataType_Name(typeC);
           }
+}
+
+TYPED_TEST(Bf16Gemm, ABiasHasTheBitsOfRowsThatAreAdded) {
+  // Rows that read B as it lies, whole tiles and others, k in several pieces.
+  const std::vector<std::array<uint64_t, 3>> sizes = {{1, 1, 1},      {2, 50, 77},    {11, 70, 100},
+                                                      {4, 100, 131},  {33, 31, 95},   {48, 64, 96},
+                                                      {64, 200, 520}, {25, 80, 2100}, {40, 40, 2047}};
+  for (auto [m, n, k] : sizes)
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        Operands product(m, n, k, transposeA, transposeB, /*add=*/true, plan::BF16);
+        for (uint64_t i = 0; i < product.before.size(); ++i)
+          product.before[i] = product.before[i % product.problem.ldc];
+        const auto want = product.template run<TypeParam>();
+        auto c = product.start();
+        const auto bias = product.start();
+        std::ranges::fill(c.narrow, uint16_t(0x7fc0)); // NaN: nothing of C is read
+        product.problem.add = false;
+        product.template run<TypeParam>(c, 0, m, 0, n, bias.narrow.data());
+        uint64_t wrong = 0;
+        for (uint64_t i = 0; i < m; ++i)
+          for (uint64_t j = 0; j < n; ++j)
+            wrong += c.narrow[i * product.problem.ldc + j] != want.narrow[i * product.problem.ldc + j];
+        EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes " << transposeA << transposeB;
+      }
 }
 
 TYPED_TEST(Bf16Gemm, DenormalsAreZeroAndNansStay) {

@@ -92,6 +92,9 @@ static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kCompute32FFastTf32 == CUBLAS
               kF32 == CUDA_R_32F && kF16 == CUDA_R_16F && kBF16 == CUDA_R_16BF && kE4M3 == CUDA_R_8F_E4M3 &&
               kE5M2 == CUDA_R_8F_E5M2 && kDescriptionScaleA == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER &&
               kDescriptionScaleB == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+static_assert(kDescriptionEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE &&
+              kDescriptionBiasPointer == CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
+              kEpilogueDefault == CUBLASLT_EPILOGUE_DEFAULT && kEpilogueBias == CUBLASLT_EPILOGUE_BIAS);
 static_assert(kDescriptionTransA == CUBLASLT_MATMUL_DESC_TRANSA && kDescriptionTransB == CUBLASLT_MATMUL_DESC_TRANSB &&
               kLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kLayoutStridedBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&

@@ -176,6 +176,17 @@ TEST(PlanValidator, EachFactIsChecked) {
            *step.add_operands() = plan::Operand(step.operands(2));
        },
        "f32 into f32 that adds an operand"},
+      {"gemm with a bias that it lacks",
+       [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->set_bias(true); },
+       "a bias that is not among the operands"},
+      {"gemms with a bias",
+       [](plan::Plan &p) {
+         plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);
+         for (int i = 0; i < 2; ++i)
+           *step.add_operands() = plan::Operand(step.operands(2));
+         step.mutable_gemm()->set_bias(true), step.mutable_gemm()->set_batch(2);
+       },
+       "a bias of several matrix products"},
       {"master without narrow parameters", [](plan::Plan &p) { p.mutable_buckets(0)->set_master_slot(0); },
        "masters of type f32 in slot 0 'block' beside parameters of type f32"},
       {"remainders beside f16",

@@ -1062,6 +1062,51 @@ func.func @matmul_add(%a: tensor<8x4xf32>, %b: tensor<4x6xf32>, %c: tensor<8x6xf
 
 // -----
 
+// matmul_bias (C1)
+func.func @matmul_bias(%a: tensor<2x8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<6xbf16>) {
+  // expected-error @+1 {{ranks are not 2: lhs 3, rhs 2, result 2}}
+  %y = graph.matmul_bias %a, %b, %v : tensor<2x8x4xbf16>, tensor<4x6xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>
+  return
+}
+
+// -----
+
+// matmul_bias (C2)
+func.func @matmul_bias(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<4xbf16>) {
+  // expected-error @+1 {{contraction sizes differ: lhs 4, rhs 6}}
+  %y = graph.matmul_bias %a, %b, %v {transpose_b} : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<4xbf16> -> tensor<8x4xbf16>
+  return
+}
+
+// -----
+
+// matmul_bias (C3)
+func.func @matmul_bias(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<6xbf16>) {
+  // expected-error @+1 {{result shape differs from that of the product: 'tensor<6x8xbf16>' and 'tensor<8x6xbf16>'}}
+  %y = graph.matmul_bias %a, %b, %v : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<6xbf16> -> tensor<6x8xbf16>
+  return
+}
+
+// -----
+
+// matmul_bias (C4)
+func.func @matmul_bias(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<8x6xbf16>) {
+  // expected-error @+1 {{the bias is not a vector of 6: 'tensor<8x6xbf16>'}}
+  %y = graph.matmul_bias %a, %b, %v : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<8x6xbf16> -> tensor<8x6xbf16>
+  return
+}
+
+// -----
+
+// matmul_bias (C5)
+func.func @matmul_bias(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<6xf32>) {
+  // expected-error @+1 {{element types are not one of bf16 and f16: 'tensor<8x4xbf16>', 'tensor<4x6xbf16>', 'tensor<6xf32>' and 'tensor<8x6xbf16>'}}
+  %y = graph.matmul_bias %a, %b, %v : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<6xf32> -> tensor<8x6xbf16>
+  return
+}
+
+// -----
+
 // random_bits (C1)
 func.func @random_bits(%w: tensor<8xf32>, %i: tensor<8xi64>) {
   // expected-error @+1 {{result type 'i64' should be 'i32' (C1)}}

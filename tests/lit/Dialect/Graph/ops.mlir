@@ -266,6 +266,13 @@ func.func @matmul_add(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %r: tensor<8x6
   return %y : tensor<8x6xbf16>
 }
 
+// CHECK-LABEL: func @matmul_bias
+func.func @matmul_bias(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %v: tensor<6xbf16>) -> tensor<8x6xbf16> {
+  // CHECK: graph.matmul_bias %{{.*}}, %{{.*}}, %{{.*}} {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>
+  %y = graph.matmul_bias %x, %w, %v {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>
+  return %y : tensor<8x6xbf16>
+}
+
 // CHECK-LABEL: func @fusion
 func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) is chain : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -111,3 +111,35 @@ func.func @microstep(%dy: tensor<8x4xf32>, %b: tensor<192xf32>, %c: tensor<128xf
   %dx = graph.add %a, %e : tensor<8x4xf32>
   return %dx : tensor<8x4xf32>
 }
+
+// -----
+
+// Layers with biases are one where their biases lie side by side as their weights do; the third bias lies elsewhere.
+// CHECK-LABEL: func.func @eval
+// CHECK-SAME:    %[[X:.*]]: tensor<8x16xbf16>, %[[B:.*]]: tensor<1024xbf16>
+// CHECK-DAG:     %[[W:.*]] = dist.view %[[B]][0] : tensor<1024xbf16> -> tensor<32x16xbf16>
+// CHECK-DAG:     %[[V:.*]] = dist.view %[[B]][768] : tensor<1024xbf16> -> tensor<32xbf16>
+// CHECK:         %[[Y:.*]] = graph.matmul_bias %[[X]], %[[W]], %[[V]] {transpose_b} : tensor<8x16xbf16>, tensor<32x16xbf16>, tensor<32xbf16> -> tensor<8x32xbf16>
+// CHECK-NEXT:    graph.slice %[[Y]], [0, 0]
+// CHECK-NEXT:    graph.slice %[[Y]], [0, 16]
+// CHECK:         graph.matmul_bias %[[X]], {{.*}} -> tensor<8x16xbf16>
+// CHECK:         graph.matmul %[[X]], {{.*}} -> tensor<8x16xbf16>
+// CHECK-NOT:     graph.matmul
+func.func @eval(%x: tensor<8x16xbf16>, %b: tensor<1024xbf16>) -> (tensor<8x16xbf16>, tensor<8x16xbf16>, tensor<8x16xbf16>, tensor<8x16xbf16>) attributes {graph.entry = #graph.entry<eval>} {
+  %w0 = dist.view %b[0] : tensor<1024xbf16> -> tensor<16x16xbf16>
+  %w1 = dist.view %b[256] : tensor<1024xbf16> -> tensor<16x16xbf16>
+  %w2 = dist.view %b[512] : tensor<1024xbf16> -> tensor<16x16xbf16>
+  %v0 = dist.view %b[768] : tensor<1024xbf16> -> tensor<16xbf16>
+  %v1 = dist.view %b[784] : tensor<1024xbf16> -> tensor<16xbf16>
+  %v2 = dist.view %b[816] : tensor<1024xbf16> -> tensor<16xbf16>
+  %y0 = graph.matmul_bias %x, %w0, %v0 {transpose_b} : tensor<8x16xbf16>, tensor<16x16xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>
+  %y1 = graph.matmul_bias %x, %w1, %v1 {transpose_b} : tensor<8x16xbf16>, tensor<16x16xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>
+  %y2 = graph.matmul_bias %x, %w2, %v2 {transpose_b} : tensor<8x16xbf16>, tensor<16x16xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>
+  %e0 = graph.exp %y0 : tensor<8x16xbf16>
+  %e1 = graph.exp %y1 : tensor<8x16xbf16>
+  %e2 = graph.exp %y2 : tensor<8x16xbf16>
+  %w3 = dist.view %b[512] : tensor<1024xbf16> -> tensor<16x16xbf16>
+  %y3 = graph.matmul %x, %w3 {transpose_b} : tensor<8x16xbf16>, tensor<16x16xbf16> -> tensor<8x16xbf16>
+  %e3 = graph.exp %y3 : tensor<8x16xbf16>
+  return %e0, %e1, %e2, %e3 : tensor<8x16xbf16>, tensor<8x16xbf16>, tensor<8x16xbf16>, tensor<8x16xbf16>
+}

@@ -1,0 +1,114 @@
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Fp8.h"
+#include "compiler/Dialect/Graph/MatmulAdd.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Dialect/Graph/TensorType.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Precision/Passes.h"
+
+#define DEBUG_TYPE "ztc-fuse-biases"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_FUSEBIASES
+#include "passes/Precision/Passes.h.inc"
+
+namespace {
+
+/// The product of matrices that `value` is, in this shape or another, if this is its only reader.
+graph::MatmulOp onlyReadProduct(Value value) {
+  while (value.hasOneUse()) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+    if (!reshape)
+      return value.getDefiningOp<graph::MatmulOp>();
+    value = reshape.getX();
+  }
+  return {};
+}
+
+/// The vector that `value` has in each of its rows, through any number of broadcasts and of shapes with one row; null
+/// where it is something else.
+Value repeatedVector(Value value) {
+  const int64_t columns = graph::tensorOf(value).getRank() ? graph::tensorOf(value).getShape().back() : 0;
+  auto isOneRow = [&](Value x) {
+    const ArrayRef<int64_t> shape = graph::tensorOf(x).getShape();
+    return !shape.empty() && shape.back() == columns && graph::tensorOf(x).getNumElements() == columns;
+  };
+  for (;;) {
+    if (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+      value = broadcast.getX();
+    else if (auto reshape = value.getDefiningOp<graph::ReshapeOp>(); reshape && isOneRow(value))
+      value = reshape.getX();
+    else
+      break;
+  }
+  return graph::tensorOf(value).getShape() == ArrayRef(columns) ? value : Value();
+}
+
+/// Whether `product` can add `bias`, which is added to its rows, before it is rounded.
+bool canAdd(graph::MatmulOp product, Value bias) {
+  const RankedTensorType y = graph::tensorOf(product.getY());
+  const Type element = y.getElementType();
+  return y.getRank() == 2 && graph::isNarrow(y) && !product->hasAttr(graph::kWide) && !product->hasAttr(graph::kFp8) &&
+         getElementTypeOrSelf(product.getA()) == element && getElementTypeOrSelf(bias) == element &&
+         graph::tensorOf(bias).getShape() == y.getShape().take_back(1);
+}
+
+/// Makes the product, operand `index` of the sum, one that adds the other operand.
+bool fuse(graph::AddOp sum, unsigned index) {
+  graph::MatmulOp product = onlyReadProduct(sum->getOperand(index));
+  const Value repeated = sum->getOperand(1 - index), bias = product ? repeatedVector(repeated) : Value();
+  if (!bias || !canAdd(product, bias))
+    return false;
+  // At the sum, where the bias is known.
+  OpBuilder builder(sum);
+  auto fused =
+      graph::MatmulBiasOp::create(builder, product.getLoc(), product.getY().getType(), product.getA(), product.getB(),
+                                  bias, product.getTransposeAAttr(), product.getTransposeBAttr());
+  fused->setDiscardableAttrs(product->getDiscardableAttrDictionary());
+  Value result = fused.getY();
+  if (result.getType() != sum.getType())
+    result = graph::ReshapeOp::create(builder, sum.getLoc(), sum.getType(), result);
+  Value read = sum->getOperand(index);
+  sum.replaceAllUsesWith(result);
+  sum.erase();
+  while (auto reshape = read.getDefiningOp<graph::ReshapeOp>()) {
+    read = reshape.getX();
+    reshape.erase();
+  }
+  product.erase();
+  for (Value dead = repeated; dead != bias && dead.use_empty();) {
+    Operation *op = dead.getDefiningOp();
+    dead = op->getOperand(0);
+    op->erase();
+  }
+  return true;
+}
+
+void fuseBiases(func::FuncOp function) {
+  Operation *lossOp = graph::isEntry(function, graph::Entry::Microstep) ? lossOpOf(function) : nullptr;
+  unsigned count = 0;
+  for (auto sum : llvm::make_early_inc_range(function.getBody().front().getOps<graph::AddOp>()))
+    if ((!lossOp || sum->isBeforeInBlock(lossOp)) && (fuse(sum, 0) || fuse(sum, 1)))
+      ++count;
+  if (count)
+    remark::passed(function.getLoc(),
+                   remark::RemarkOpts::name("biases").category(DEBUG_TYPE).function(function.getName()))
+        << std::to_string(count) << " products add their biases";
+}
+
+struct FuseBiases : impl::FuseBiasesBase<FuseBiases> {
+  using FuseBiasesBase::FuseBiasesBase;
+
+  void runOnOperation() override {
+    if (!enabled)
+      return markAllAnalysesPreserved();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!graph::isEntry(function, graph::Entry::Update))
+        fuseBiases(function);
+  }
+};
+} // namespace
+} // namespace ztc
