@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is said to help where --mem is not enough does help: every line that `ztc compile` prints is followed, and what is said to fit compiles, what is said not to fit
-does not. Memory below the device counts: where it is open already, and as a line that says how much of it would do."""
+"""Follows each line of advice that `ztc compile` prints when a step exceeds --mem: a change that is said to fit must compile, and one that is said to need too much must
+fail. Covers --host-mem and --disk-mem, both given and advised."""
 import re
 
 from support import GOLDEN, check, finish, run, scratch
@@ -18,7 +18,7 @@ def follow(work, name, **given):
     options = {"batch": 4, "seq": 16, "precision": "fp32", "reserve": "0B", **given}
     said = compiled(work, options).stderr
     lines = LINE.findall(said)
-    check(f"{name}: something is said", lines, said)
+    check(f"{name}: prints advice", lines, said)
     helps = {}
     for line, outcome in lines:
         change = dict(word[2:].split("=") for word in line.split())
