@@ -140,13 +140,11 @@ static Tensor parameterValue(const StepInputs &inputs, StringRef role, StringRef
   const bool isTransposed = source.contains("quantized_transposed");
   const std::optional<QuantizedLayout> layout =
       quantizedLayout(weightFormat(format.getValue()), isTransposed ? columns : rows, isTransposed ? rows : columns);
-  const std::vector<std::byte> bytes = quantize(
-      *layout,
-      [&](uint64_t begin, uint64_t count, float *out) {
-        for (uint64_t i = begin; i < begin + count; ++i)
-          *out++ = float(full.reals[isTransposed ? i % rows * columns + i / rows : i]);
-      },
-      /*threads=*/1);
+  const ElementReader read = [&](uint64_t begin, uint64_t count, float *out) {
+    std::copy_n(full.reals.begin() + begin, count, out);
+  };
+  const std::vector<std::byte> bytes =
+      quantize(*layout, isTransposed ? transposedReader(rows, columns, read) : read, /*threads=*/1);
   Tensor packed(type);
   llvm::transform(bytes, packed.integers.begin(), [](std::byte byte) { return int64_t(byte); });
   return packed;

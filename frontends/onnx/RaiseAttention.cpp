@@ -159,7 +159,8 @@ struct CappedScores {
   Factor scaled;  ///< what is capped
   double cap = 0; ///< 0: none
 
-  /// Of cap * tanh(x / cap) with whatever factors beside these in x; none where the cap is no number for kernels.
+  /// Matches cap * tanh(x / cap); other factors of the tanh's operand stay in `scaled`. Without a tanh the cap is 0.
+  /// Fails if the cap is not a normal f32, which kernels need.
   static std::optional<CappedScores> of(Value scores) {
     CappedScores capped{peel(scores)};
     auto tanh = capped.scaled.value.getDefiningOp<graph::TanhOp>();

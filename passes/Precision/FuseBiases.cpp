@@ -1,11 +1,10 @@
-#include "compiler/Analysis/Recomputation.h"
-#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/TensorType.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/ProductSums.h"
 
 #define DEBUG_TYPE "ztc-fuse-biases"
 
@@ -16,17 +15,6 @@ namespace ztc {
 #include "passes/Precision/Passes.h.inc"
 
 namespace {
-
-/// The product of matrices that `value` is, in this shape or another, if this is its only reader.
-graph::MatmulOp onlyReadProduct(Value value) {
-  while (value.hasOneUse()) {
-    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
-    if (!reshape)
-      return value.getDefiningOp<graph::MatmulOp>();
-    value = reshape.getX();
-  }
-  return {};
-}
 
 /// The vector that `value` has in each of its rows, through any number of broadcasts and of shapes with one row; null
 /// where it is something else.
@@ -71,14 +59,7 @@ bool fuse(graph::AddOp sum, unsigned index) {
   Value result = fused.getY();
   if (result.getType() != sum.getType())
     result = graph::ReshapeOp::create(builder, sum.getLoc(), sum.getType(), result);
-  Value read = sum->getOperand(index);
-  sum.replaceAllUsesWith(result);
-  sum.erase();
-  while (auto reshape = read.getDefiningOp<graph::ReshapeOp>()) {
-    read = reshape.getX();
-    reshape.erase();
-  }
-  product.erase();
+  replaceSum(sum, index, product, result);
   for (Value dead = repeated; dead != bias && dead.use_empty();) {
     Operation *op = dead.getDefiningOp();
     dead = op->getOperand(0);
@@ -88,11 +69,7 @@ bool fuse(graph::AddOp sum, unsigned index) {
 }
 
 void fuseBiases(func::FuncOp function) {
-  Operation *lossOp = graph::isEntry(function, graph::Entry::Microstep) ? lossOpOf(function) : nullptr;
-  unsigned count = 0;
-  for (auto sum : llvm::make_early_inc_range(function.getBody().front().getOps<graph::AddOp>()))
-    if ((!lossOp || sum->isBeforeInBlock(lossOp)) && (fuse(sum, 0) || fuse(sum, 1)))
-      ++count;
+  const unsigned count = fuseSums(function, endOfForward(function), fuse);
   if (count)
     remark::passed(function.getLoc(),
                    remark::RemarkOpts::name("biases").category(DEBUG_TYPE).function(function.getName()))

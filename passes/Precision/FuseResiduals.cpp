@@ -1,4 +1,3 @@
-#include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Fp8.h"
@@ -6,6 +5,7 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/ProductSums.h"
 
 #define DEBUG_TYPE "ztc-fuse-residuals"
 
@@ -19,14 +19,11 @@ namespace {
 
 class ResidualFuser {
 public:
-  explicit ResidualFuser(func::FuncOp function)
-      : function(function), lossOp(graph::isEntry(function, graph::Entry::Microstep) ? lossOpOf(function) : nullptr) {}
+  explicit ResidualFuser(func::FuncOp function) : function(function), lossOp(endOfForward(function)) {}
 
   void run() {
-    unsigned count = 0;
-    for (auto sum : llvm::make_early_inc_range(function.getBody().front().getOps<graph::AddOp>()))
-      if (isForward(sum) && (fuse(sum, 0) || fuse(sum, 1)))
-        ++count;
+    const unsigned count =
+        fuseSums(function, lossOp, [&](graph::AddOp sum, unsigned index) { return fuse(sum, index); });
     if (count)
       remark::passed(function.getLoc(),
                      remark::RemarkOpts::name("residuals").category(DEBUG_TYPE).function(function.getName()))
@@ -58,17 +55,6 @@ private:
     while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
       value = reshape.getX();
     return value;
-  }
-
-  /// The product that `value` is, in this shape or another, if this is its only reader.
-  static graph::MatmulOp onlyReadProduct(Value value) {
-    while (value.hasOneUse()) {
-      auto reshape = value.getDefiningOp<graph::ReshapeOp>();
-      if (!reshape)
-        return value.getDefiningOp<graph::MatmulOp>();
-      value = reshape.getX();
-    }
-    return {};
   }
 
   /// `value` in the shape of `type`.
@@ -103,14 +89,7 @@ private:
                                             product.getTransposeBAttr());
     fused->setDiscardableAttrs(product->getDiscardableAttrDictionary());
     Value result = inShapeOf(cast<RankedTensorType>(sum.getType()), fused.getY(), builder, sum.getLoc());
-    Value read = sum->getOperand(index);
-    sum.replaceAllUsesWith(result);
-    sum.erase();
-    while (auto reshape = read.getDefiningOp<graph::ReshapeOp>()) {
-      read = reshape.getX();
-      reshape.erase();
-    }
-    product.erase();
+    replaceSum(sum, index, product, result);
     return true;
   }
 

@@ -39,6 +39,16 @@ std::string replaced(std::string_view name, std::string_view from, std::string_v
   return std::string(name.substr(0, at)) + std::string(to) + std::string(name.substr(end));
 }
 
+/// `name` with one of its family's names in place of the other; as it is where the family has none in it.
+std::string inFamily(const std::string &name, std::string_view modelType, std::string_view FamilyName::*from,
+                     std::string_view FamilyName::*to) {
+  for (const FamilyName &family : kFamilyNames)
+    if (std::string renamed = replaced(name, family.*from, family.*to);
+        family.modelType == modelType && !renamed.empty())
+      return renamed;
+  return name;
+}
+
 } // namespace
 
 std::vector<std::string> checkpointNames(const std::string &name) {
@@ -56,19 +66,11 @@ std::vector<std::string> checkpointNames(const std::string &name) {
 }
 
 std::string moduleOfFamily(const std::string &stored, std::string_view modelType) {
-  for (const FamilyName &family : kFamilyNames)
-    if (const std::string renamed = replaced(stored, family.stored, family.module);
-        family.modelType == modelType && !renamed.empty())
-      return renamed;
-  return stored;
+  return inFamily(stored, modelType, &FamilyName::stored, &FamilyName::module);
 }
 
 std::string storedOfFamily(const std::string &module, std::string_view modelType) {
-  for (const FamilyName &family : kFamilyNames)
-    if (const std::string renamed = replaced(module, family.module, family.stored);
-        family.modelType == modelType && !renamed.empty())
-      return renamed;
-  return module;
+  return inFamily(module, modelType, &FamilyName::module, &FamilyName::stored);
 }
 
 std::vector<std::string> familyNames(std::string_view stored) {

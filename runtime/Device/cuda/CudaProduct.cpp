@@ -121,8 +121,8 @@ Status CudaProductCall::describe() {
 /// The library adds the bias along its columns, which are the plan's rows.
 Status CudaProductCall::describeBias() {
   const uint32_t epilogue = cublaslt::kEpilogueBias;
-  // Where it lies is said call by call. Algorithms are chosen for an address that nobody reads: without one the library
-  // may take the product for one without a bias.
+  // The address is set before each call. Algorithms are chosen with a placeholder that is never dereferenced: given a
+  // null pointer, the library may ignore the bias.
   const auto *somewhere = reinterpret_cast<const void *>(uintptr_t(1) << 20);
   const auto set = [&](int attribute, const auto &value) {
     return library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
@@ -211,8 +211,8 @@ bool CudaProductCall::choose(const cublaslt::Algorithm &algorithm) {
 
 Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &algorithm,
                                 const CudaProductOperands &operands, float alpha, float beta) const {
-  // The library's first matrix is B. Scales and a bias are read when the product runs; which ones is said call by call,
-  // in one thread.
+  // The library's first matrix is B. Scales and bias are read when the product runs; their addresses are set before
+  // each call, by a single thread.
   if (shape_.addsBias)
     ZTC_RETURN_IF_ERROR(library_->check(
         library_->cublasLtMatmulDescSetAttribute(description_.get(), cublaslt::kDescriptionBiasPointer,
