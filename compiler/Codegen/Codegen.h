@@ -129,6 +129,9 @@ public:
   /// heads of more than kMaxGpuHeadDim.
   std::vector<KernelDescription> addGpuAttention(const AttentionForm &form, bool grad);
 
+  /// Where the documents of packed rows lie, for cuDNN; the last of attention's `gpu_kernels` where it may be called.
+  KernelDescription addGpuDocumentTable();
+
   /// What a GPU executes in place of library calls, by the same document. There are versions for GPUs only.
   KernelDescription addGpuGather(int64_t rowBytes);
   KernelDescription addGpuScatterAdd(int64_t width, mlir::Type dyType);

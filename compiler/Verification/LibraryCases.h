@@ -60,6 +60,7 @@ struct LibraryCase {
 /// The kernels that `op`, a library call, uses on one kind of device, with what they must compute. Those that are not
 /// among them are not known here.
 std::vector<LibraryCase> attentionCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
+std::vector<LibraryCase> documentCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
 std::vector<LibraryCase> lossCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
 std::vector<LibraryCase> transferCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
 

@@ -97,6 +97,15 @@ PackedRows packDocuments(std::span<const uint64_t> places, uint64_t seq, bool dr
   packed.pieces.resize(pieces.size());
   for (uint64_t i = 0; i < pieces.size(); ++i)
     packed.pieces[next[placeOf[rowOf[i]]]++] = pieces[i];
+  for (uint64_t row = 0; row < summary.rows; ++row) {
+    DocumentBounds bounds{.most = packed.row(row).size()};
+    uint64_t padding = seq;
+    for (const DocumentPiece &piece : packed.row(row)) {
+      bounds.longest = std::max(bounds.longest, piece.places);
+      padding -= piece.places;
+    }
+    packed.bounds = packed.bounds.join({bounds.most + (padding > 0), std::max(bounds.longest, padding)});
+  }
   return packed;
 }
 

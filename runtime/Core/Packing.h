@@ -1,5 +1,6 @@
 // Several documents in a row: which ones go together.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,6 +12,18 @@ struct DocumentPiece {
   uint64_t document = 0;
   uint64_t first = 0;  ///< place of the document that it begins with
   uint64_t places = 0; ///< S at most
+};
+
+/// What no row goes beyond.
+struct DocumentBounds {
+  uint64_t most = 0;    ///< documents of a row, padding among them; 0: not known
+  uint64_t longest = 0; ///< places of one
+
+  /// Of these rows and of others.
+  DocumentBounds join(DocumentBounds other) const {
+    return {std::max(most, other.most), std::max(longest, other.longest)};
+  }
+  bool operator==(const DocumentBounds &) const = default;
 };
 
 /// What packing made of the documents.
@@ -30,6 +43,8 @@ struct PackedRows {
   std::vector<DocumentPiece> pieces; ///< row after row
   std::vector<uint64_t> firstPieces; ///< by row; and, last, how many there are
   PackingSummary summary;
+
+  DocumentBounds bounds; ///< padding is one document more at the end of a row
 
   std::span<const DocumentPiece> row(uint64_t index) const {
     return std::span(pieces).subspan(firstPieces[index], firstPieces[index + 1] - firstPieces[index]);

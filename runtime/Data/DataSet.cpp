@@ -93,6 +93,7 @@ StatusOr<std::unique_ptr<DataSet>> DataSet::open(const DataOptions &options) {
   if (options.pack) {
     ZTC_ASSIGN_OR_RETURN(std::unique_ptr<PackedSource> packed, packFiles(options));
     data->packing_ = packed->summary();
+    data->bounds_ = packed->documentBounds();
     data->firstRow_.push_back(0);
     data->rows_ = packed->rows();
     data->sources_.push_back(std::move(packed));

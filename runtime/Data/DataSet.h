@@ -94,6 +94,8 @@ public:
   std::optional<std::string> fileWithWeights() const;
   /// What became of the documents; nothing where rows are not packed.
   const std::optional<PackingSummary> &packing() const { return packing_; }
+  /// What no row of these documents goes beyond; a row that is not packed is one document.
+  DocumentBounds documentBounds() const { return bounds_; }
   /// Targets that count in global rows [first, first + count): N of a global batch.
   StatusOr<uint64_t> countTargets(uint64_t first, uint64_t count) const;
 
@@ -121,6 +123,7 @@ private:
   std::vector<uint64_t> firstRow_; ///< of each source
   uint64_t rows_ = 0;
   std::optional<PackingSummary> packing_;
+  DocumentBounds bounds_;
   std::string fingerprint_; ///< of the files as they were opened
   std::string hashFiles() const;
 };

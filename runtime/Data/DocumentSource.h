@@ -41,6 +41,7 @@ class PackedSource final : public TokenSource {
 public:
   PackedSource(std::vector<std::unique_ptr<DocumentSource>> files, const DataOptions &options);
   const PackingSummary &summary() const { return packed_.summary; }
+  DocumentBounds documentBounds() const { return packed_.bounds; }
 
   uint64_t rows() const override { return packed_.summary.rows; }
   Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override;

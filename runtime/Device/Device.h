@@ -1,6 +1,7 @@
 // What a plan runs on: memory, and steps in three phases.
 #pragma once
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Core/Packing.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Device/Trace.h"
 #include "runtime/Format/AlgorithmChoices.h"
@@ -41,6 +42,7 @@ struct PrepareContext {
   Communicator *communicator = nullptr; ///< of this rank; null where shape.world is 1
   ProgressBoard *board = nullptr;       ///< is told which collective runs; may be null
   LowerMemory *lower = nullptr;         ///< the spaces below the device's; may be null where no slot lies there
+  DocumentBounds documents = {};        ///< of packed rows
   std::string_view program = {};        ///< the one that the step is of; empty where it stands alone
 };
 

@@ -56,7 +56,7 @@ struct Executor::Implementation {
       : plan(plan), memory(memory), device(device), shape(shape), board(board), lower(lower),
         hasCarried(std::ranges::any_of(plan.slots(), [](const plan::Slot &slot) { return slot.carried(); })) {}
 
-  Status prepare(uint32_t rank, Communicator *communicator);
+  Status prepare(uint32_t rank, Communicator *communicator, DocumentBounds documents);
   /// Runs the steps; on an error others than stream 0 may still be at work.
   Status run(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
   /// The same, step by step.
@@ -74,12 +74,12 @@ struct Executor::Implementation {
   }
 };
 
-Status Executor::Implementation::prepare(uint32_t rank, Communicator *communicator) {
+Status Executor::Implementation::prepare(uint32_t rank, Communicator *communicator, DocumentBounds documents) {
   if (shape.threads != device.threads())
     return internalError(
         fmt::format("memory was planned for {} threads, the device has {}", shape.threads, device.threads()));
   ZTC_RETURN_IF_ERROR(device.loadKernels(plan));
-  PrepareContext context{plan, memory, shape, rank, communicator, board, lower};
+  PrepareContext context{plan, memory, shape, rank, communicator, board, lower, documents};
   for (const plan::Program &program : plan.programs()) {
     PreparedProgram prepared{.name = program.name(), .steps = {}, .record = &program};
     ProgramStatistics statistic{program.name(), {}};
@@ -130,9 +130,9 @@ Executor::~Executor() = default;
 StatusOr<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, const MemoryPlan &memory,
                                                      const PlanShape &shape, uint32_t rank, Device &device,
                                                      Communicator *communicator, ProgressBoard *board,
-                                                     LowerMemory *lower) {
+                                                     LowerMemory *lower, DocumentBounds documents) {
   auto implementation = std::make_unique<Implementation>(plan, memory, shape, device, board, lower);
-  ZTC_RETURN_IF_ERROR(implementation->prepare(rank, communicator));
+  ZTC_RETURN_IF_ERROR(implementation->prepare(rank, communicator, documents));
   return std::unique_ptr<Executor>(new Executor(std::move(implementation)));
 }
 

@@ -40,11 +40,13 @@ class Executor {
 public:
   /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads(). `communicator` is that of `rank`,
   /// null at one rank; it, `board`, which is told what runs and may be null, and `lower`, which a plan needs that keeps
-  /// slots in other spaces than the device's, must outlive the executor.
+  /// slots in other spaces than the device's, must outlive the executor. `documents`: what no packed row that the
+  /// programs get goes beyond.
   static StatusOr<std::unique_ptr<Executor>> create(const plan::Plan &plan, const MemoryPlan &memory,
                                                     const PlanShape &shape, uint32_t rank, Device &device,
                                                     Communicator *communicator = nullptr,
-                                                    ProgressBoard *board = nullptr, LowerMemory *lower = nullptr);
+                                                    ProgressBoard *board = nullptr, LowerMemory *lower = nullptr,
+                                                    DocumentBounds documents = {});
   ~Executor();
 
   /// The arena must have memory.arenaBytes and must be zero at first (as allocateArena returns it).

@@ -18,6 +18,7 @@ public:
                        std::span<int32_t> starts) override {
     return data_.fillRow(index, tokens.data(), targets.data(), starts.data());
   }
+  DocumentBounds documentBounds() const override { return data_.documentBounds(); }
   Status readWeights(uint64_t index, std::span<float> weights) override {
     return data_.fillWeights(index, weights.data());
   }

@@ -46,6 +46,7 @@ Status GlobalBatch::fill(RowSource &source, uint64_t first, uint64_t available) 
   weightSum_ = {};
   std::ranges::fill(starts_, 0);
   std::ranges::fill(weights_, 1.0f);
+  const uint64_t longest = source.documentBounds().longest;
   for (uint64_t row = 0; row < microBatches_ * batch_; ++row) {
     auto tokens = std::span(tokens_).subspan(row * seq_, seq_);
     auto targets = std::span(targets_).subspan(row * seq_, seq_);
@@ -63,6 +64,9 @@ Status GlobalBatch::fill(RowSource &source, uint64_t first, uint64_t available) 
     } else {
       std::ranges::fill(tokens, 0);
       std::ranges::fill(targets, -1);
+      // No document is longer than those of the data: what attention was prepared for.
+      for (uint64_t i = 0; longest && i < seq_; ++i)
+        starts_[row * seq_ + i] = int32_t(i / longest * longest);
     }
     const auto counts = [](int32_t target) { return target >= 0; };
     counted_ += uint64_t(std::ranges::count_if(targets, counts));

@@ -1,5 +1,6 @@
 // Where micro-batches come from: a data set in some order, or random tokens for a trial.
 #pragma once
+#include "runtime/Core/Packing.h"
 #include "runtime/Core/Status.h"
 #include <algorithm>
 #include <cstdint>
@@ -19,6 +20,8 @@ public:
                                std::span<int32_t>) {
     return read(index, tokens, targets);
   }
+  /// What no row goes beyond; nothing known: one document a row.
+  virtual DocumentBounds documentBounds() const { return {}; }
   /// What the loss of each target (S) of the row is multiplied by; at least 0.
   virtual Status readWeights(uint64_t, std::span<float> weights) {
     std::ranges::fill(weights, 1.0f);

@@ -147,6 +147,17 @@ Status RunStages::openHeldOut(const plan::Plan &plan) {
   return Status::ok();
 }
 
+DocumentBounds RunStages::documentBounds(const plan::Plan &plan) const {
+  if (!plan.bindings().has_document_starts())
+    return {};
+  DocumentBounds bounds = data_ ? data_->documentBounds() : DocumentBounds();
+  for (const HeldOut &set : heldOut_)
+    bounds = bounds.join(set.data->documentBounds());
+  // Rows of one document: random ones, those of questions, and text that is gone on with.
+  const bool hasOthers = !questions_.empty() || options_.sampleEvery || options_.generate;
+  return bounds.most && !hasOthers ? bounds : bounds.join({1, plan.model().seq()});
+}
+
 std::vector<EvaluationSet> RunStages::evaluationSets() {
   heldOutRows_.clear();
   for (const HeldOut &set : heldOut_)
@@ -180,9 +191,10 @@ Status RunStages::openSession(LoadedPlan loaded, std::unique_ptr<Device> device,
     if (progress_.isDue(now, false))
       progress_.show(fmt::format("measuring algorithms of matrix products: {} of {}", done, all), now);
   };
-  ZTC_ASSIGN_OR_RETURN(session_,
-                       Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms,
-                                     {.folder = options_.disk, .run = facts_.run, .engine = options_.diskEngine}));
+  const DocumentBounds documents = documentBounds(loaded.plan);
+  ZTC_ASSIGN_OR_RETURN(
+      session_, Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms,
+                              {.folder = options_.disk, .run = facts_.run, .engine = options_.diskEngine}, documents));
   if (options_.poison && !session_->shape().threads)
     return invalidArgument("--poison is for CPU ranks: give --device=cpu");
   if (options_.poison)

@@ -45,6 +45,8 @@ private:
                                               bool shuffle);
   Status openAllData(const plan::Plan &plan);
   Status openHeldOut(const plan::Plan &plan);
+  /// What no row that the run computes goes beyond.
+  DocumentBounds documentBounds(const plan::Plan &plan) const;
   /// The rows of what openHeldOut() has opened.
   std::vector<EvaluationSet> evaluationSets();
   /// All ranks, after a batch of an evaluation: shows how far it is; false where a signal ends it.

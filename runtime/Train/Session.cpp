@@ -137,7 +137,7 @@ Session::~Session() {
 
 StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
                                                  RankContext ranks, const AlgorithmPolicy &algorithms,
-                                                 const DiskSpaceOptions &disk) {
+                                                 const DiskSpaceOptions &disk, DocumentBounds documents) {
   std::unique_ptr<Session> session(new Session(ranks));
   session->loaded_ = std::move(loaded);
   session->device_ = std::move(device);
@@ -154,7 +154,8 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   }
   ZTC_ASSIGN_OR_RETURN(session->executor_,
                        Executor::create(plan, session->memory_, session->shape_, ranks.rank(), *session->device_,
-                                        ranks.communicator, &ranks.control.progress(), session->lower_.get()));
+                                        ranks.communicator, &ranks.control.progress(), session->lower_.get(),
+                                        documents));
   // Else gradients of different rounding would be added up.
   const DeviceWays ways = session->device_->ways();
   ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the devices", {{"on its device", ways.compared, ways.shown}}));

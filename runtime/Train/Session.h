@@ -40,10 +40,10 @@ class Session {
 public:
   /// Plans the memory, and only where that fits on every rank takes the one allocation of the run. `shape.threads` is
   /// taken from the device, `shape.world` from `ranks`. Then the device's libraries get their algorithms. `disk` says
-  /// where a plan that keeps slots there has its file, which is reserved first of all.
+  /// where a plan that keeps slots there has its file, which is reserved first of all. `documents`: of packed rows.
   static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
                                                  RankContext ranks, const AlgorithmPolicy &algorithms = {},
-                                                 const DiskSpaceOptions &disk = {});
+                                                 const DiskSpaceOptions &disk = {}, DocumentBounds documents = {});
 
   ~Session();
 

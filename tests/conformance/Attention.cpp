@@ -42,6 +42,26 @@ AttentionExtras extrasOf(const AttentionCase &c) {
   return {!c.documents.empty(), c.softcap != 0};
 }
 
+/// ZTC_TEST_CUDNN=1: whatever cuDNN takes goes to it, and for the rest there is a reason.
+void expectWays(const AttentionCase &c, const std::string &used) {
+  const char *version = std::getenv("ZTC_STAND_IN_CUDNN");
+  const bool inParts = version && std::atoi(version) < 92500;
+  const uint64_t most = cudnnMostDocuments(c.seq);
+  if (const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim, extrasOf(c)))
+    EXPECT_THAT(used, testing::HasSubstr(std::string("attention and its gradient by own kernels (") + obstacle));
+  else if (!c.documents.empty() && c.bounds().most > most)
+    EXPECT_THAT(used, testing::HasSubstr("attention and its gradient by own kernels (a row has up to " +
+                                         std::to_string(c.bounds().most) + " documents, the plan reserves for " +
+                                         std::to_string(most)));
+  else if (!c.documents.empty() && inParts)
+    EXPECT_THAT(used, testing::MatchesRegex(".*attention by cuDNN 9.*gradient by own kernels .*of workspace here.*"));
+  else if (inParts)
+    EXPECT_THAT(used, testing::MatchesRegex(".*gradient by cuDNN [0-9.]+ in [0-9]+ parts.*"));
+  else
+    EXPECT_THAT(used, testing::MatchesRegex(".*attention by cuDNN 9.*gradient by cuDNN 9.*|"
+                                            ".*attention and its gradient by cuDNN 9.*"));
+}
+
 /// Forward, then the gradient from the forward's own results.
 AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads) {
   StepRunner runner = c.type == plan::BF16  ? makeRunner<plan::BF16>(c)
@@ -83,22 +103,19 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
                                                      : "") +
                               (c.documents.empty() ? "" : "_packed") + (c.softcap != 0 ? "_softcap" : "");
   const std::string heads = gpuSuffix(c.type) + "_" + std::to_string(c.dim), form = heads + visible;
-  runner.useGpuKernels(forward, {"gpu_attention" + form});
-  runner.useGpuKernels(
-      grad, {"gpu_attention_delta" + heads, "gpu_attention_grad_keys" + form, "gpu_attention_grad_queries" + form});
-  runner.runOnce(threads);
-  // ZTC_TEST_CUDNN=1: whatever cuDNN takes goes to it.
-  if (const char *wanted = std::getenv("ZTC_TEST_CUDNN"); wanted && *wanted == '1') {
-    const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim, extrasOf(c));
-    const std::string used = runner.device().description();
-    if (obstacle)
-      EXPECT_THAT(used, testing::HasSubstr(std::string("attention and its gradient by own kernels (") + obstacle));
-    else
-      EXPECT_THAT(used, testing::MatchesRegex(".*attention by cuDNN 9.*gradient by cuDNN 9.*|"
-                                              ".*attention and its gradient by cuDNN 9.*"));
-    if (const char *version = std::getenv("ZTC_STAND_IN_CUDNN"); version && std::atoi(version) < 92500)
-      EXPECT_THAT(used, testing::MatchesRegex(".*gradient by cuDNN [0-9.]+ in [0-9]+ parts.*"));
+  std::vector<std::string> kernels{"gpu_attention" + form},
+      gradKernels{"gpu_attention_delta" + heads, "gpu_attention_grad_keys" + form, "gpu_attention_grad_queries" + form};
+  if (!c.documents.empty()) {
+    runner.bound(c.bounds());
+    if (!cudnnAttentionObstacle(c.type != plan::F32, c.dim, extrasOf(c)))
+      for (auto *all : {&kernels, &gradKernels})
+        all->push_back("gpu_document_table");
   }
+  runner.useGpuKernels(forward, kernels);
+  runner.useGpuKernels(grad, gradKernels);
+  runner.runOnce(threads);
+  if (const char *wanted = std::getenv("ZTC_TEST_CUDNN"); wanted && *wanted == '1')
+    expectWays(c, runner.device().description());
   size_t queries = reference.q.size(), keys = reference.k.size();
   const auto result = [&](uint32_t slot, size_t count) { return readTyped(runner, slot, count, c.type); };
   return {result(out, queries), runner.read(lse, reference.lse.size()), result(dq, queries), result(dk, keys),
@@ -166,6 +183,8 @@ TEST(AttentionConformance, Documents) {
   for (plan::DataType type : {plan::F32, plan::BF16, plan::F16}) {
     expectAttention({2, 100, 4, 2, 16, 32, true, 0, type, {37, 1, 40}});
     expectAttention({1, 200, 2, 1, 16, 64, true, 33, type, {64, 128}});
+    expectAttention({3, 70, 2, 2, 16, 64, true, 0, type, {9, 1, 1, 30, 2, 8, 3}});
+    expectAttention({1, 70, 2, 2, 16, 64, true, 0, type, std::vector<uint64_t>(20, 3)}); // more than plans reserve for
   }
 }
 /// Scores reach to about twice the smaller cap.

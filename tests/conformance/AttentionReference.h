@@ -1,5 +1,6 @@
 // Attention and its gradient as textbook loops in double.
 #pragma once
+#include "runtime/Core/Packing.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
 #include "tests/conformance/Values.h"
 #include <algorithm>
@@ -12,24 +13,34 @@ struct AttentionCase {
   bool causal = true;
   uint64_t window = 0;
   plan::DataType type = plan::F32;
-  std::vector<uint64_t> documents = {}; ///< lengths, of packed rows: the same in each, the last one to the row's end
-  double softcap = 0;                   ///< scores are softcap * tanh(x / softcap); 0: x
+  /// Lengths, of packed rows, the last document goes to the row's end; each row begins with another one.
+  std::vector<uint64_t> documents = {};
+  double softcap = 0; ///< scores are softcap * tanh(x / softcap); 0: x
 
   /// Where the document of a position starts.
-  uint64_t startOf(uint64_t position) const {
+  uint64_t startOf(uint64_t row, uint64_t position) const {
     uint64_t start = 0;
-    for (uint64_t length : documents) {
+    for (size_t i = 0; i < documents.size(); ++i) {
+      const uint64_t length = documents[(i + row) % documents.size()];
       if (position < start + length)
         break;
       start += length;
     }
     return start;
   }
+  DocumentBounds bounds() const {
+    DocumentBounds bounds{documents.size() + 1, seq};
+    for (uint64_t length : documents)
+      bounds.longest -= length;
+    for (uint64_t length : documents)
+      bounds.longest = std::max(bounds.longest, length);
+    return bounds;
+  }
   /// (B, S).
   std::vector<int32_t> starts() const {
     std::vector<int32_t> all;
     for (uint64_t i = 0; i < batch * seq; ++i)
-      all.push_back(int32_t(startOf(i % seq)));
+      all.push_back(int32_t(startOf(i / seq, i % seq)));
     return all;
   }
 };
@@ -63,7 +74,7 @@ struct AttentionReference {
     auto keyAt = [&](uint64_t position) {
       return ((b * c.seq + position) * c.kvHeads + h / (c.heads / c.kvHeads)) * c.dim;
     };
-    uint64_t first = std::max(c.window && i + 1 > c.window ? i + 1 - c.window : 0, c.startOf(i)),
+    uint64_t first = std::max(c.window && i + 1 > c.window ? i + 1 - c.window : 0, c.startOf(b, i)),
              end = c.causal ? i + 1 : c.seq;
     std::vector<double> p(c.seq, 0);
     std::vector<double> slopes(c.seq, 1); ///< of scores by what is capped

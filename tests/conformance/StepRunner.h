@@ -99,6 +99,9 @@ public:
     return UINT32_MAX;
   }
 
+  /// What packed rows stay within.
+  void bound(DocumentBounds documents) { documents_ = documents; }
+
   /// Makes device, executor and arena. `communicator`: of this rank; null: there is one.
   Status prepare(uint32_t threads, Communicator *communicator = nullptr) {
     ZTC_RETURN_IF_ERROR(makeDevice(threads));
@@ -121,7 +124,7 @@ public:
       memory.arenaBytes += (bytes + 255) / 256 * 256; // as the planner aligns them
     }
     ZTC_ASSIGN_OR_RETURN(executor_, Executor::create(plan_, memory, shape, communicator ? communicator->rank() : 0,
-                                                     *device_, communicator));
+                                                     *device_, communicator, nullptr, nullptr, documents_));
     ZTC_ASSIGN_OR_RETURN(arena_, device_->memory().allocateArena(memory.arenaBytes));
     return executor_->initialize(*arena_);
   }
@@ -167,6 +170,7 @@ private:
   std::map<std::string, uint32_t> gpuKernels_; ///< by name; index in the plan
   DeviceFactory makeDevice_;
   plan::Plan plan_;
+  DocumentBounds documents_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Executor> executor_;

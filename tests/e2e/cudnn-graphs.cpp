@@ -18,6 +18,7 @@ struct Model {
   const char *name;
   uint64_t batch, seq, heads, kvHeads, headDim, window;
   bool causal = true;
+  uint64_t documents = 0, longest = 0; ///< of packed rows
 };
 
 constexpr Model kModels[] = {
@@ -41,6 +42,16 @@ constexpr Model kModels[] = {
     {"gpt2-tiny", 1, 128, 4, 4, 16, 0},
     {"a window of an odd sequence", 1, 1001, 4, 2, 64, 100},
     {"an encoder", 2, 512, 12, 12, 64, 0, false},
+    {"Llama-3.2-1B, packed", 4, 2048, 32, 8, 64, 0, true, 11, 1500},
+    {"Llama-3.2-1B, most packed", 4, 2048, 32, 8, 64, 0, true, cudnnMostDocuments(2048), 2048},
+    {"Llama-3-8B, packed", 1, 8192, 32, 8, 128, 0, true, 40, 8192},
+    {"Llama-3-8B, most packed", 2, 8192, 32, 8, 128, 0, true, cudnnMostDocuments(8192), 8192},
+    {"Llama-2-7B, most packed", 1, 4096, 32, 32, 128, 0, true, cudnnMostDocuments(4096), 4096},
+    {"Mistral-7B, most packed", 1, 8192, 32, 8, 128, 4096, true, cudnnMostDocuments(8192), 8192},
+    {"GPT-2, most packed", 8, 1024, 12, 12, 64, 0, true, cudnnMostDocuments(1024), 1024},
+    {"stories15M, packed", 4, 256, 6, 6, 48, 0, true, 16, 100},
+    {"llama-tiny, packed", 2, 33, 4, 2, 16, 0, true, 3, 30},
+    {"70B, 32k tokens, packed", 1, 32768, 64, 8, 128, 0, true, cudnnMostDocuments(32768), 32768},
 };
 
 plan::Attention attentionOf(const Model &model, plan::DataType type, bool grad) {
@@ -65,9 +76,14 @@ struct Count {
 /// Asks for one form and prints the answer.
 void ask(const ZtcCudnnFunctions &functions, ZtcCudnn *cudnn, const Model &model, plan::DataType type, bool grad,
          Count &count) {
-  const ZtcCudnnAttention shape = cudnnShape(attentionOf(model, type, grad));
-  const uint64_t reserved =
-      gpuAttentionScratchBytes(model.batch, model.seq, model.heads, model.kvHeads, model.headDim, true, grad);
+  const plan::Attention attention = attentionOf(model, type, grad);
+  const AttentionExtras extras{.packed = model.documents != 0};
+  const ZtcCudnnAttention shape =
+      extras.packed ? cudnnPackedShape(attention, {model.documents, model.longest}) : cudnnShape(attention);
+  uint64_t reserved =
+      gpuAttentionScratchBytes(model.batch, model.seq, model.heads, model.kvHeads, model.headDim, true, grad, extras);
+  if (extras.packed) // where documents lie stands in front
+    reserved -= DocumentTable{model.documents}.bytes(model.batch);
   ZtcCudnnGraph *graph = nullptr;
   ZtcCudnnError error{};
   uint64_t bytes = 0;

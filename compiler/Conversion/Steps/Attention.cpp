@@ -1,6 +1,7 @@
 // Attention and its cotangents.
 #include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/CudnnAttention.h"
 
 using namespace mlir;
 
@@ -23,7 +24,11 @@ template <typename OpTy> FailureOr<SmallVector<KernelDescription>> gpuAttention(
                            query.getElementType(),
                            bool(op.getDocumentStarts()),
                            !op.getSoftcap().isZero()};
-  return llvm::to_vector(kernels.addGpuAttention(form, std::is_same_v<OpTy, graph::AttentionGradOp>));
+  auto all = llvm::to_vector(kernels.addGpuAttention(form, std::is_same_v<OpTy, graph::AttentionGradOp>));
+  const AttentionExtras extras{form.packed, form.softcapped};
+  if (form.packed && !cudnnAttentionObstacle(!form.type.isF32(), uint64_t(width), extras))
+    all.push_back(kernels.addGpuDocumentTable());
+  return all;
 }
 
 LogicalResult emitAttention(Operation *op, StepEmitter &emitter) {

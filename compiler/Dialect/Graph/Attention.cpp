@@ -35,7 +35,7 @@ static ztc::Workspace attentionWorkspace(Value query, Value key, const ztc::Atte
   const uint64_t bytes = isNarrow(q) ? ztc::narrowAttentionScratchBytes(seq, width, block, isGradient)
                                      : ztc::attentionScratchBytes(seq, block, isGradient);
   uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient, extras);
-  if (isGradient && !ztc::cudnnAttentionObstacle(isNarrow(q), width, extras))
+  if (isGradient && !extras.packed && !ztc::cudnnAttentionObstacle(isNarrow(q), width, extras))
     onGpu = std::max(onGpu, ztc::cudnnGradientWorkspaceBytes(seq, heads, keyHeads, width, limits.lossGpuBytes));
   workspace.parts.push_back(
       {"scores", /*isPerThread=*/true, bytes, onGpu ? std::optional(onGpu) : std::nullopt}); // a GPU has no threads

@@ -39,14 +39,14 @@ public:
     if (attention_.packed())
       ZTC_RETURN_IF_ERROR(operands_.requireElements(starts(), {batch, seq}));
     ZTC_RETURN_IF_ERROR(requireAligned());
-    ZTC_ASSIGN_OR_RETURN(kernels_, gpuKernels(attention_.gpu_kernels(), grad ? 3 : 1));
-    choose();
+    ZTC_ASSIGN_OR_RETURN(kernels_, gpuKernels(attention_.gpu_kernels(), (grad ? 3 : 1) + (hasTable() ? 1 : 0)));
+    choose(from.context.documents);
     return Status::ok();
   }
 
   Status execute(uint32_t) override {
     if (graph_)
-      return executeParts();
+      return attention_.packed() ? executePacked() : executeParts(0, attention_.batch(), nullptr);
     if (!attention_.grad())
       return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
     ZTC_RETURN_IF_ERROR(launchOver(kernels_[0], {DOut, Out, Scratch}, attention_.heads()));
@@ -62,14 +62,17 @@ private:
   /// Of packed rows: where each position's document starts.
   size_t starts() const { return scratch() + 1; }
 
-  /// What no run can change is known to the compiler, too: cudnnAttentionObstacle.
-  void choose() {
-    std::string obstacle;
-    if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(),
-                                                   {attention_.packed(), attention_.softcap() != 0}))
-      obstacle = known;
-    else
-      obstacle = findGraph().message();
+  /// What no run can change is known to the compiler, too.
+  const char *knownObstacle() const {
+    return cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(),
+                                  {attention_.packed(), attention_.softcap() != 0});
+  }
+  /// Whether the plan has a kernel that writes where documents lie.
+  bool hasTable() const { return attention_.packed() && !knownObstacle(); }
+
+  void choose(DocumentBounds documents) {
+    const char *known = knownObstacle();
+    const std::string obstacle = known ? std::string(known) : findGraph(documents).message();
     const uint64_t parts = graph_ ? uint64_t(whole_.batch / part_.batch) * uint64_t(whole_.kvHeads / part_.kvHeads) : 0;
     const std::string way = !graph_     ? fmt::format("own kernels ({})", obstacle)
                             : parts > 1 ? fmt::format("{} in {} parts", resources_.cudnn.version(), parts)
@@ -82,12 +85,23 @@ private:
 
   /// The call as a whole or, of a gradient whose workspace is too large for the plan's, in the largest parts that are
   /// not: each part's results are its own, so that no bit depends on their number.
-  Status findGraph() {
-    const uint64_t room = operands_.bytes(scratch());
+  Status findGraph(DocumentBounds documents) {
+    uint64_t room = operands_.bytes(scratch());
+    whole_ = part_ = cudnnShape(attention_);
+    if (attention_.packed()) {
+      const uint64_t most = cudnnMostDocuments(attention_.seq());
+      if (documents.most == 0)
+        return failedPrecondition("how many documents a row has is not known");
+      if (documents.most > most)
+        return failedPrecondition(
+            fmt::format("a row has up to {} documents, the plan reserves for {}", documents.most, most));
+      table_.documents = documents.most;
+      room -= std::min(room, table_.bytes(attention_.batch()));
+      whole_ = part_ = cudnnPackedShape(attention_, documents);
+    }
     const auto find = [&](const ZtcCudnnAttention &shape) {
       return resources_.cudnn.find(shape, room, resources_.libraries, resources_.gpu);
     };
-    whole_ = part_ = cudnnShape(attention_);
     auto graph = find(whole_);
     const uint64_t wanted = resources_.cudnn.workspaceOf(whole_);
     if (!graph.isOk() && wanted > room)
@@ -108,12 +122,29 @@ private:
     return Status::ok();
   }
 
-  Status executeParts() {
+  /// Row by row: where the documents of all lie is found out once.
+  Status executePacked() {
+    const uint64_t batch = attention_.batch(), dim = attention_.head_dim();
+    ZTC_RETURN_IF_ERROR(launch(kernels_.back(),
+                               {address(starts()), address(scratch()), attention_.seq(), table_.documents,
+                                attention_.heads() * dim, attention_.kv_heads() * dim},
+                               batch));
+    auto *const rows = reinterpret_cast<int32_t *>(operands_.address(scratch()));
+    for (uint64_t row = 0; row < batch; ++row)
+      ZTC_RETURN_IF_ERROR(executeParts(row, 1, rows + row * table_.numbersOfRow()));
+    return Status::ok();
+  }
+
+  /// `documents`: of a packed row, its part of the table.
+  Status executeParts(uint64_t firstSequence, uint64_t sequences, int32_t *documents) {
     const int64_t elementBytes = int64_t(dataTypeBytes(attention_.type()));
-    for (int64_t sequence = 0; sequence < whole_.batch; sequence += part_.batch)
+    const auto first = int64_t(firstSequence), end = int64_t(firstSequence + sequences);
+    std::byte *const workspace =
+        operands_.address(scratch()) + (documents ? table_.bytes(attention_.batch()) : uint64_t(0));
+    for (int64_t sequence = first; sequence < end; sequence += part_.batch)
       for (int64_t kvHead = 0; kvHead < whole_.kvHeads; kvHead += part_.kvHeads) {
         const int64_t head = kvHead * (whole_.heads / whole_.kvHeads);
-        std::array<void *, ZTC_CUDNN_TENSORS> tensors{};
+        std::array<void *, ZTC_CUDNN_ALL_TENSORS> tensors{};
         const size_t count = attention_.grad() ? size_t(ZTC_CUDNN_TENSORS) : size_t(ZTC_CUDNN_LSE) + 1;
         for (size_t i = 0; i < count; ++i) {
           const ZtcCudnnStrides &strides = whole_.strides[i];
@@ -123,7 +154,13 @@ private:
                        : elementBytes * (sequence * strides.batch + (ofKeys ? kvHead : head) * strides.head);
           tensors[i] = operands_.address(i) + offset;
         }
-        ZTC_RETURN_IF_ERROR(resources_.cudnn.execute(graph_, stream_, tensors.data(), operands_.address(scratch())));
+        if (documents) {
+          tensors[ZTC_CUDNN_LENGTHS] = documents + table_.lengths();
+          tensors[ZTC_CUDNN_QUERY_OFFSETS] = documents + table_.queryOffsets();
+          tensors[ZTC_CUDNN_KEY_OFFSETS] = documents + table_.keyOffsets();
+          tensors[ZTC_CUDNN_LSE_OFFSETS] = documents + table_.lseOffsets();
+        }
+        ZTC_RETURN_IF_ERROR(resources_.cudnn.execute(graph_, stream_, tensors.data(), workspace));
       }
     return Status::ok();
   }
@@ -153,7 +190,8 @@ private:
 
   const plan::Attention attention_;
   ZtcCudnnGraph *graph_ = nullptr;     ///< null: own kernels
-  ZtcCudnnAttention whole_{}, part_{}; ///< what the graph computes at a time
+  ZtcCudnnAttention whole_{}, part_{}; ///< what the graph computes at a time, of a sequence or a packed row
+  DocumentTable table_;
   std::vector<CudaKernel> kernels_;
   std::vector<uint64_t> parameters_;
 };

@@ -1,4 +1,5 @@
 #include "runtime/Device/cuda/CudnnShape.h"
+#include <algorithm>
 
 namespace ztc {
 
@@ -24,7 +25,17 @@ ZtcCudnnAttention cudnnShape(const plan::Attention &attention) {
   return shape;
 }
 
-ZtcCudnnAttention cudnnPart(const ZtcCudnnAttention &whole, int64_t sequences, int64_t kvHeads) {
+ZtcCudnnAttention cudnnPackedShape(const plan::Attention &attention, DocumentBounds bounds) {
+  // A graph for a few lengths does for all: blocks of cuDNN take 128 rows or fewer.
+  constexpr int64_t kRows = 128;
+  ZtcCudnnAttention shape = cudnnShape(attention);
+  shape.batch = 1;
+  shape.documents = int64_t(bounds.most);
+  shape.longest = std::min(shape.seq, (int64_t(bounds.longest) + kRows - 1) / kRows * kRows);
+  return shape;
+}
+
+static ZtcCudnnAttention cudnnPart(const ZtcCudnnAttention &whole, int64_t sequences, int64_t kvHeads) {
   ZtcCudnnAttention part = whole; // strides are those of the whole tensors
   part.batch = sequences;
   part.heads = whole.heads / whole.kvHeads * kvHeads;

@@ -23,10 +23,20 @@ Status checkMark(const StepCheck &check, uint32_t kernel, const char *mark, bool
   return Status::ok();
 }
 
-/// Kernels for GPUs from number `first` on, and the host's rows of scores.
+const char *cudnnObstacle(const Attention &attention) {
+  return cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(),
+                                {attention.packed(), attention.softcap() != 0});
+}
+
+/// cuDNN is told where documents lie.
+bool hasDocumentTable(const Attention &attention) {
+  return attention.packed() && !cudnnObstacle(attention);
+}
+
+/// Kernels of attention for GPUs from number `first` on, and the host's rows of scores.
 Status checkMarks(const StepCheck &check, const Attention &attention, int first) {
   const bool softcapped = attention.softcap() != 0;
-  for (int i = first; i < attention.gpu_kernels_size(); ++i) {
+  for (int i = first; i < attention.gpu_kernels_size() - int(hasDocumentTable(attention)); ++i) {
     ZTC_RETURN_IF_ERROR(checkMark(check, attention.gpu_kernels(i), "_packed", attention.packed(), "packed"));
     ZTC_RETURN_IF_ERROR(checkMark(check, attention.gpu_kernels(i), "_softcap", softcapped, "softcapped"));
   }
@@ -43,13 +53,19 @@ Status checkKernels(const StepCheck &check, const Attention &attention) {
   if (!(attention.softcap() >= 0 && std::isfinite(float(attention.softcap()))))
     return dataLoss(fmt::format("attention with a softcap of {}", attention.softcap()));
   const bool isForGpus = !attention.gpu_kernels().empty();
+  const auto withTable = [&](std::vector<std::string> kernels) {
+    if (hasDocumentTable(attention))
+      kernels.push_back("gpu_document_table");
+    return kernels;
+  };
   if (!attention.grad()) {
-    ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention" + form}));
+    ZTC_RETURN_IF_ERROR(check.gpuServices(attention, withTable({"gpu_attention" + form})));
     ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus));
     return checkMarks(check, attention, 0);
   }
-  ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention_delta" + form, "gpu_attention_grad_keys" + form,
-                                                    "gpu_attention_grad_queries" + form}));
+  ZTC_RETURN_IF_ERROR(
+      check.gpuServices(attention, withTable({"gpu_attention_delta" + form, "gpu_attention_grad_keys" + form,
+                                              "gpu_attention_grad_queries" + form})));
   ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus));
   ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_grad_kernel(), "attention_softmax_grad", isForGpus));
   ZTC_RETURN_IF_ERROR(check.hostService(attention.row_dot_kernel(), "row_dot", isForGpus));
@@ -60,14 +76,16 @@ Status checkKernels(const StepCheck &check, const Attention &attention) {
 CallExecution gpuExecution(const Plan &plan, const Step &step) {
   const Attention &attention = step.attention();
   const std::string common = "no scores in memory, no atomic sums";
-  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(),
-                                                    {attention.packed(), attention.softcap() != 0}))
+  if (const char *obstacle = cudnnObstacle(attention))
     return {"gpu", "own kernels", fmt::format("{}; {}", obstacle, common), gpuKernelsOf(attention)};
-  return {
-      "gpu", "cuDNN or own kernels",
-      fmt::format("cuDNN where it is found and takes no more than the {} of workspace reserved, else own kernels; {}",
-                  formatSize(gpuOperandBytes(plan, step, step.operands_size() - 1)), common),
-      gpuKernelsOf(attention)};
+  const std::string most =
+      attention.packed() ? fmt::format(", no row has more than {} documents", cudnnMostDocuments(attention.seq())) : "";
+  const int scratch = step.operands_size() - (attention.packed() ? 2 : 1);
+  return {"gpu", "cuDNN or own kernels",
+          fmt::format("cuDNN where it is found{} and it takes no more than the {} of workspace reserved, else own "
+                      "kernels; {}",
+                      most, formatSize(gpuOperandBytes(plan, step, scratch)), common),
+          gpuKernelsOf(attention)};
 }
 
 class AttentionDefinition : public StepDefinition {

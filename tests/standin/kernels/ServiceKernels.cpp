@@ -62,6 +62,7 @@ int main(int argc, char **argv) {
         for (bool weighted : {false, true})
           kernels.push_back(module.addGpuCrossEntropyRows(training, type, vocabulary, {.weighted = weighted}));
   kernels.push_back(module.addGpuLossSum());
+  kernels.push_back(module.addGpuDocumentTable());
   for (mlir::Type type : {f32, bf16, f16})
     for (Heads heads : {Heads{8},
                         {16},

@@ -1,5 +1,6 @@
 #include "tests/standin/libraries/CudnnGraph.h"
 #include "runtime/Core/FloatTypes.h"
+#include "tests/standin/libraries/StandIn.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -102,6 +103,8 @@ float compute(int mode, float x, float b, bool t) {
     return x < b;
   case CUDNN_POINTWISE_CMP_LE:
     return x <= b;
+  case CUDNN_POINTWISE_LOGICAL_AND:
+    return x != 0 && b != 0;
   case CUDNN_POINTWISE_BINARY_SELECT:
     return t ? x : b;
   default: // IDENTITY
@@ -110,23 +113,28 @@ float compute(int mode, float x, float b, bool t) {
 }
 
 bool isKnown(int mode) {
-  constexpr int kKnown[] = {CUDNN_POINTWISE_ADD,      CUDNN_POINTWISE_SUB,      CUDNN_POINTWISE_MUL,
-                            CUDNN_POINTWISE_DIV,      CUDNN_POINTWISE_MAX,      CUDNN_POINTWISE_EXP,
-                            CUDNN_POINTWISE_LOG,      CUDNN_POINTWISE_CMP_GT,   CUDNN_POINTWISE_CMP_GE,
-                            CUDNN_POINTWISE_CMP_LT,   CUDNN_POINTWISE_CMP_LE,   CUDNN_POINTWISE_BINARY_SELECT,
-                            CUDNN_POINTWISE_IDENTITY, CUDNN_POINTWISE_GEN_INDEX};
+  constexpr int kKnown[] = {CUDNN_POINTWISE_ADD,      CUDNN_POINTWISE_SUB,       CUDNN_POINTWISE_MUL,
+                            CUDNN_POINTWISE_DIV,      CUDNN_POINTWISE_MAX,       CUDNN_POINTWISE_EXP,
+                            CUDNN_POINTWISE_LOG,      CUDNN_POINTWISE_CMP_GT,    CUDNN_POINTWISE_CMP_GE,
+                            CUDNN_POINTWISE_CMP_LT,   CUDNN_POINTWISE_CMP_LE,    CUDNN_POINTWISE_BINARY_SELECT,
+                            CUDNN_POINTWISE_IDENTITY, CUDNN_POINTWISE_GEN_INDEX, CUDNN_POINTWISE_LOGICAL_AND};
   return std::ranges::find(kKnown, mode) != std::end(kKnown);
 }
 
 class Execution {
 public:
-  explicit Execution(const std::map<int64_t, void *> &memory) : memory_(memory) {}
+  Execution(const std::map<int64_t, void *> &memory, const CudnnTensor *lengths) : memory_(memory) {
+    for (int64_t i = 0; lengths && i < lengths->dimensions[0]; ++i)
+      lengths_.push_back(int64_t(readElement(memory.at(lengths->uid), i, lengths->type)));
+  }
+  /// Empty, or what is wrong.
+  const std::string &error() const { return error_; }
 
   void run(const CudnnOperation &operation) {
     const Values y{&operation.y, std::make_shared<std::vector<float>>(size_t(operation.y.extent()), NAN)};
     switch (operation.kind) {
     case CudnnOperation::Matmul:
-      multiply(values(operation.x), values(operation.b), y);
+      multiply(values(operation.x), values(operation.b), y, operation.lengths.uid != 0);
       break;
     case CudnnOperation::Pointwise:
       pointwise(operation, y);
@@ -146,25 +154,71 @@ public:
   }
 
 private:
+  /// Of a tensor of (sequences, heads, rows, elements), or transposed, whose sequences have lengths of their own.
+  static size_t axisOfRows(const CudnnTensor &tensor) {
+    return tensor.strides[2] == 1 && tensor.dimensions[3] > 1 && tensor.strides[3] != 1 ? 3 : 2;
+  }
+
+  /// Of a tensor of (sequences, heads, rows, elements) whose sequences have lengths of their own: where in memory each
+  /// begins. A tensor that the frontend has widened to all query heads keeps the offsets of the keys: cuDNN scales
+  /// them.
+  std::vector<int64_t> beginningsOf(const CudnnTensor &tensor) {
+    const auto *offsets = static_cast<const int32_t *>(memory_.at(tensor.offsets->uid));
+    const size_t rows = axisOfRows(tensor);
+    const int64_t stride = tensor.strides[rows];
+    std::vector<int64_t> beginnings;
+    int64_t position = 0, end = 0;
+    for (size_t i = 0; i < lengths_.size(); ++i) {
+      const int64_t step = offsets[i + 1] - offsets[i];
+      if (lengths_[i] < 0 || lengths_[i] > tensor.dimensions[rows] || step < 0 ||
+          (lengths_[i] ? step % lengths_[i] != 0 || stride % (step / lengths_[i]) != 0 : step != 0))
+        error_ = "offsets of a tensor that its sequences' lengths do not explain";
+      beginnings.push_back(position * stride);
+      position += lengths_[i];
+      if (lengths_[i])
+        end = beginnings.back() + (lengths_[i] - 1) * stride + (tensor.dimensions[1] - 1) * tensor.strides[1] +
+              (tensor.dimensions[5 - rows] - 1) * tensor.strides[5 - rows] + 1;
+    }
+    if (offsets[0] != 0 || !isDeviceMemory(memory_.at(tensor.uid), uint64_t(end) * elementBytes(tensor.type)))
+      error_ = "a tensor of sequences with lengths of their own leaves device memory";
+    return beginnings;
+  }
+
+  /// Calls `body` with each index of a tensor that is in memory, and the element there.
+  template <typename Body> void forEachInMemory(const CudnnTensor &tensor, Body &&body) {
+    const std::vector<int64_t> beginnings = tensor.offsets ? beginningsOf(tensor) : std::vector<int64_t>();
+    if (!error_.empty())
+      return;
+    forEach(tensor.dimensions, [&](const std::vector<int64_t> &index) {
+      int64_t place = 0;
+      for (size_t i = 0; i < index.size(); ++i)
+        place += index[i] * tensor.strides[i];
+      if (!beginnings.empty()) {
+        if (index[axisOfRows(tensor)] >= lengths_[size_t(index[0])])
+          return;
+        place += beginnings[size_t(index[0])] - index[0] * tensor.strides[0];
+      }
+      body(index, place);
+    });
+  }
+
   Values values(const CudnnTensor &tensor) {
     auto [found, isNew] = known_.try_emplace(tensor.uid);
     if (isNew) {
       found->second = std::make_shared<std::vector<float>>(size_t(tensor.extent()), NAN);
       const Values read{&tensor, found->second};
       const void *from = memory_.at(tensor.uid);
-      forEach(tensor.dimensions, [&](const std::vector<int64_t> &index) {
-        float &to = read.at(index);
-        to = readElement(from, &to - found->second->data(), tensor.type);
+      forEachInMemory(tensor, [&](const std::vector<int64_t> &index, int64_t place) {
+        read.at(index) = readElement(from, place, tensor.type);
       });
     }
     return {&tensor, found->second};
   }
 
-  void write(const Values &from) const {
+  void write(const Values &from) {
     void *to = memory_.at(from.tensor->uid);
-    forEach(from.tensor->dimensions, [&](const std::vector<int64_t> &index) {
-      const float &number = from.at(index);
-      const int64_t place = &number - from.numbers->data();
+    forEachInMemory(*from.tensor, [&](const std::vector<int64_t> &index, int64_t place) {
+      const float number = from.at(index);
       if (from.tensor->type == CUDNN_DATA_FLOAT)
         static_cast<float *>(to)[place] = number;
       else
@@ -172,9 +226,13 @@ private:
     });
   }
 
-  static void multiply(const Values &a, const Values &b, const Values &y) {
+  /// What a sequence does not have stays undefined; where products run over positions, only those that it has count.
+  void multiply(const Values &a, const Values &b, const Values &y, bool hasLengths) {
     const size_t rank = y.tensor->dimensions.size();
     const int64_t depth = a.tensor->dimensions[rank - 1];
+    // The first product makes scores of heads, others positions or numbers of heads from them: k is a position where
+    // the left factor is of scores.
+    const bool overPositions = hasLengths && a.tensor->isVirtual;
     std::vector<int64_t> sizesA = y.tensor->dimensions, sizesB = y.tensor->dimensions;
     sizesA[rank - 1] = sizesB[rank - 2] = depth;
     const int64_t stepA = a.tensor->strides[rank - 1], stepB = b.tensor->strides[rank - 2];
@@ -183,7 +241,11 @@ private:
       atA[rank - 1] = atB[rank - 2] = 0;
       const float *row = a.numbers->data() + a.place(atA, sizesA), *column = b.numbers->data() + b.place(atB, sizesB);
       float sum = 0;
-      for (int64_t k = 0; k < depth; ++k)
+      const int64_t length = hasLengths ? lengths_[size_t(index[0])] : 0;
+      if (hasLengths && index[rank - 2] >= length)
+        return;
+      const int64_t end = overPositions ? std::min(depth, length) : depth;
+      for (int64_t k = 0; k < end; ++k)
         sum += row[k * stepA] * column[k * stepB];
       y.at(index) = sum;
     });
@@ -215,6 +277,8 @@ private:
   }
 
   const std::map<int64_t, void *> &memory_;
+  std::vector<int64_t> lengths_; ///< of each sequence; empty: of the tensors
+  std::string error_;
   std::map<int64_t, std::shared_ptr<std::vector<float>>> known_; ///< by uid
 };
 
@@ -238,6 +302,9 @@ std::string mismatchOf(const CudnnTensor &tensor) {
     return "";
   if (!tensor.isInjective())
     return "a tensor whose elements overlap";
+  if (tensor.offsets && (tensor.dimensions.size() != 4 || tensor.offsets->type != CUDNN_DATA_INT32 ||
+                         tensor.offsets->dimensions[0] != tensor.dimensions[0] + 1))
+    return "offsets that are not one more than there are sequences";
   if (tensor.alignment < 1 || (tensor.alignment & (tensor.alignment - 1)))
     return "a tensor in memory without alignment";
   // Whole rows of heads are copied in pieces of 16 bytes.
@@ -338,10 +405,20 @@ std::string CudnnGraph::mismatch() const {
 std::map<int64_t, CudnnTensor> CudnnGraph::bound() const {
   std::map<int64_t, CudnnTensor> tensors;
   for (const CudnnOperation &operation : operations)
-    for (const CudnnTensor *tensor : {&operation.x, &operation.b, &operation.t, &operation.y})
-      if (tensor->uid && !tensor->isVirtual)
+    for (const CudnnTensor *tensor : {&operation.x, &operation.b, &operation.t, &operation.y, &operation.lengths})
+      if (tensor->uid && !tensor->isVirtual) {
         tensors.emplace(tensor->uid, *tensor);
+        if (tensor->offsets)
+          tensors.emplace(tensor->offsets->uid, *tensor->offsets);
+      }
   return tensors;
+}
+
+const CudnnTensor *CudnnGraph::lengths() const {
+  for (const CudnnOperation &operation : operations)
+    if (operation.lengths.uid)
+      return &operation.lengths;
+  return nullptr;
 }
 
 bool CudnnGraph::isGradient() const {
@@ -350,24 +427,32 @@ bool CudnnGraph::isGradient() const {
 
 uint64_t CudnnGraph::workspaceBytes(uint64_t version) const {
   constexpr uint64_t kOwn = 256;
+  const uint64_t sequences = lengths() ? uint64_t(lengths()->dimensions[0]) : 0;
   if (!isGradient())
-    return kOwn;
+    return sequences ? 16640 * ((sequences + 63) / 64) + 768 : kOwn;
   // The first product is of queries and keys.
   const auto product = std::ranges::find(operations, CudnnOperation::Matmul, &CudnnOperation::kind);
   const uint64_t heads = uint64_t(product->y.dimensions[0] * product->y.dimensions[1]),
                  rows = uint64_t(product->y.dimensions[2]), columns = uint64_t(product->y.dimensions[3]),
                  length = uint64_t(product->x.dimensions[3]);
   const bool grouped = product->b.dimensions[1] < product->x.dimensions[1];
-  const uint64_t ofHeads = grouped ? 2 * 2 * heads * columns * length : 0;
+  // With lengths the frontend keeps them, and the engine descriptors of memory for each sequence.
+  const uint64_t ofHeads = sequences ? (452 * sequences + 127) / 128 * 128 + 1152
+                           : grouped ? 2 * 2 * heads * columns * length
+                                     : 0;
   const uint64_t turns = (8 * heads * ((rows + 63) / 64) + 127) / 128 * 128;
   const uint64_t scores = 2 * heads * ((rows + 63) / 64 * 64) * ((columns + 127) / 128 * 128);
   return ofHeads + kOwn + (version >= 92500 ? turns : scores);
 }
 
-void CudnnGraph::execute(const std::map<int64_t, void *> &memory) const {
-  Execution execution(memory);
-  for (const CudnnOperation &operation : operations)
+std::string CudnnGraph::execute(const std::map<int64_t, void *> &memory) const {
+  Execution execution(memory, lengths());
+  for (const CudnnOperation &operation : operations) {
     execution.run(operation);
+    if (!execution.error().empty())
+      return execution.error();
+  }
+  return {};
 }
 
 } // namespace ztc::standin

@@ -29,7 +29,8 @@ TEST(Cudnn, WhatItNeverTakes) {
   EXPECT_THAT(cudnnAttentionObstacle(false, 64), HasSubstr("f32"));
   EXPECT_THAT(cudnnAttentionObstacle(true, 60), HasSubstr("multiple of 8"));
   EXPECT_THAT(cudnnAttentionObstacle(true, 264), HasSubstr("256"));
-  EXPECT_THAT(cudnnAttentionObstacle(true, 64, {.packed = true}), HasSubstr("documents"));
+  EXPECT_EQ(cudnnAttentionObstacle(true, 64, {.packed = true}), nullptr);
+  EXPECT_THAT(cudnnAttentionObstacle(true, 40, {.packed = true}), HasSubstr("multiple of 16"));
   EXPECT_THAT(cudnnAttentionObstacle(true, 64, {.softcapped = true}), HasSubstr("softcap"));
 }
 
@@ -39,6 +40,32 @@ TEST(Cudnn, NothingIsReservedForWhatItNeverTakes) {
   // dq and the heads of dk and dv: 4 and 2 times 2 bytes an element; delta; the turns of 32 blocks a head.
   EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, true, true),
             uint64_t(2048 * 32) * (64 * 8 + 4) + 8 * 32 * 32 + 4096);
+}
+
+TEST(Cudnn, OneRowsWorkspaceIsReservedWhereRowsArePacked) {
+  // Of 32 documents and 64 more a descriptor each, and where they lie; dq and the heads of dk and dv: 12 bytes an
+  // element; delta; the turns of 32 blocks of each document's heads.
+  const uint64_t table = 4 * 4 * 36, documents = 512 * 96 + 4096;
+  EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, true, false, {.packed = true}), 768 + documents);
+  EXPECT_LE(table, 768u);
+  EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, true, true, {.packed = true}),
+            768 + documents + uint64_t(2048 * 32) * (64 * 12 + 4) + 8 * 32 * 32 * 32);
+  EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 40, true, true, {.packed = true}),
+            gpuAttentionGradScratchBytes(1, 2048, 32));
+}
+
+TEST(Cudnn, ADocumentIsASequence) {
+  plan::Attention attention;
+  attention.set_batch(3);
+  attention.set_seq(1000);
+  attention.set_heads(4);
+  attention.set_kv_heads(2);
+  attention.set_head_dim(16);
+  const ZtcCudnnAttention shape = cudnnPackedShape(attention, {.most = 7, .longest = 300});
+  EXPECT_EQ(shape.batch, 1) << "a row at a time";
+  EXPECT_EQ(shape.documents, 7);
+  EXPECT_EQ(shape.longest, 384);
+  EXPECT_EQ(cudnnPackedShape(attention, {.most = 7, .longest = 990}).longest, 1000);
 }
 
 TEST(Cudnn, PartsOfACallDivideIt) {

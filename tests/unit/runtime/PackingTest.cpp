@@ -3,6 +3,8 @@
 #include "Scratch.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Format/Safetensors.h"
+#include "runtime/Train/DataSetRows.h"
+#include "runtime/Train/GlobalBatch.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -91,6 +93,17 @@ TEST(Packing, EachDocumentStandsInOneRowOnce) {
   EXPECT_EQ(rows.summary.cut, uint64_t(std::ranges::count_if(places, [](uint64_t n) { return n > 64; })));
   EXPECT_EQ(rows.summary.empty, uint64_t(std::ranges::count(places, 0u)));
   EXPECT_LT(rows.summary.paddingShare(64), 0.01) << "best fit fills rows";
+  DocumentBounds bounds;
+  for (uint64_t row = 0; row < rows.summary.rows; ++row) {
+    uint64_t padding = 64, longest = 0;
+    for (const DocumentPiece &piece : rows.row(row)) {
+      padding -= piece.places;
+      longest = std::max(longest, piece.places);
+    }
+    bounds.most = std::max(bounds.most, rows.row(row).size() + (padding ? 1 : 0));
+    bounds.longest = std::max({bounds.longest, longest, padding});
+  }
+  EXPECT_EQ(rows.bounds, bounds);
 }
 
 TEST(Packing, FollowsFromTheSeed) {
@@ -116,6 +129,26 @@ TEST(Packing, LongDocumentsAreCutOrDropped) {
   EXPECT_EQ(dropped.summary.rows, 2u);
   EXPECT_EQ(dropped.summary.dropped, 1u);
   EXPECT_EQ(dropped.summary.places, 11u);
+}
+
+TEST(Packing, PaddingIsADocumentMore) {
+  // 5 + 3, and 4 with padding of 4.
+  EXPECT_EQ(packDocuments(std::vector<uint64_t>{5, 3, 4}, 8, false, 0).bounds, (DocumentBounds{2, 5}));
+  EXPECT_EQ(packDocuments(std::vector<uint64_t>{2}, 8, false, 0).bounds, (DocumentBounds{2, 6}));
+  EXPECT_EQ((DocumentBounds{2, 6}.join({3, 1})), (DocumentBounds{3, 6}));
+}
+
+TEST(Packing, RowsThatAreNotThereHaveNoLongerDocuments) {
+  const Scratch scratch;
+  const std::vector<uint16_t> tokens{1, 2, 3, 99, 4, 5, 99, 6, 7, 8, 99};
+  const auto data = DataSet::open(packedOptions(scratch.write("a.bin", rawBytes(tokens)), 8, 99));
+  ASSERT_OK(data.status());
+  ASSERT_EQ((*data)->documentBounds(), (DocumentBounds{3, 3}));
+  DataSetRows rows(**data);
+  GlobalBatch batch(1, 2, 8);
+  ASSERT_OK(batch.fill(rows, 0, /*available=*/1));
+  const auto starts = batch.documentStarts(0);
+  EXPECT_THAT(std::vector<int32_t>(starts.begin() + 8, starts.end()), testing::ElementsAre(0, 0, 0, 3, 3, 3, 6, 6));
 }
 
 TEST(Packing, StreamsAreCutAfterTheirLastToken) {

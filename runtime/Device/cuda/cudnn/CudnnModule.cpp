@@ -130,9 +130,11 @@ struct Tensors {
   fe::graph::Graph &graph;
   std::vector<int> &used;
 
+  /// To cuDNN each document of a packed row is a sequence.
   std::vector<int64_t> dimensions(int index) const {
-    const bool ofKeys = index == ZTC_CUDNN_K || index == ZTC_CUDNN_V || index == ZTC_CUDNN_DK || index == ZTC_CUDNN_DV;
-    return {shape.batch, ofKeys ? shape.kvHeads : shape.heads, shape.seq, index == ZTC_CUDNN_LSE ? 1 : shape.headDim};
+    const bool packed = shape.documents != 0;
+    return {packed ? shape.documents : shape.batch, ofKeys(index) ? shape.kvHeads : shape.heads,
+            packed ? shape.longest : shape.seq, index == ZTC_CUDNN_LSE ? 1 : shape.headDim};
   }
   std::vector<int64_t> strides(int index) const {
     if (index == ZTC_CUDNN_LSE)
@@ -146,27 +148,48 @@ struct Tensors {
     return shape.type == ZTC_CUDNN_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
   }
   /// Tensors are known by their numbers from 1 on.
+  fe::graph::Tensor_attributes &fill(fe::graph::Tensor_attributes &tensor, int index) {
+    used.push_back(index);
+    tensor.set_uid(index + 1).set_dim(dimensions(index)).set_stride(strides(index)).set_data_type(type(index));
+    if (shape.documents)
+      tensor.set_ragged_offset(index == ZTC_CUDNN_LSE ? lseOffsets : ofKeys(index) ? keyOffsets : queryOffsets);
+    return tensor;
+  }
   Tensor input(int index) {
-    used.push_back(index);
-    return graph.tensor(fe::graph::Tensor_attributes()
-                            .set_uid(index + 1)
-                            .set_dim(dimensions(index))
-                            .set_stride(strides(index))
-                            .set_data_type(type(index)));
+    fe::graph::Tensor_attributes tensor;
+    return graph.tensor(fill(tensor, index));
   }
-  void output(const Tensor &tensor, int index) {
-    used.push_back(index);
-    tensor->set_output(true)
-        .set_uid(index + 1)
-        .set_dim(dimensions(index))
-        .set_stride(strides(index))
-        .set_data_type(type(index));
+  void output(const Tensor &tensor, int index) { fill(*tensor, index).set_output(true); }
+
+  /// What says where documents lie, before the first tensor that does.
+  void addDocuments() {
+    const auto add = [&](int index, int64_t count) {
+      return graph.tensor(fe::graph::Tensor_attributes()
+                              .set_uid(index + 1)
+                              .set_dim({count, 1, 1, 1})
+                              .set_stride({1, 1, 1, 1})
+                              .set_data_type(fe::DataType_t::INT32));
+    };
+    lengths = add(ZTC_CUDNN_LENGTHS, shape.documents);
+    queryOffsets = add(ZTC_CUDNN_QUERY_OFFSETS, shape.documents + 1);
+    keyOffsets = add(ZTC_CUDNN_KEY_OFFSETS, shape.documents + 1);
+    lseOffsets = add(ZTC_CUDNN_LSE_OFFSETS, shape.documents + 1);
   }
+  static bool ofKeys(int index) {
+    return index == ZTC_CUDNN_K || index == ZTC_CUDNN_V || index == ZTC_CUDNN_DK || index == ZTC_CUDNN_DV;
+  }
+  Tensor lengths, queryOffsets, keyOffsets, lseOffsets; ///< null where rows hold one document
 };
 
 /// Both forms of a call name these alike.
-template <typename Attributes> Attributes describe(const ZtcCudnnAttention &shape) {
+template <typename Attributes> Attributes describe(const ZtcCudnnAttention &shape, const Tensors &tensors) {
   Attributes attributes;
+  if (shape.documents)
+    attributes.set_padding_mask(true)
+        .set_seq_len_q(tensors.lengths)
+        .set_seq_len_kv(tensors.lengths)
+        .set_max_total_seq_len_q(shape.seq)
+        .set_max_total_seq_len_kv(shape.seq);
   attributes.set_attn_scale(shape.scale);
   if (shape.causal) {
     attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
@@ -178,7 +201,7 @@ template <typename Attributes> Attributes describe(const ZtcCudnnAttention &shap
 
 void addForward(const ZtcCudnnAttention &shape, Tensors &tensors, fe::graph::Graph &graph) {
   Tensor q = tensors.input(ZTC_CUDNN_Q), k = tensors.input(ZTC_CUDNN_K), v = tensors.input(ZTC_CUDNN_V);
-  auto attributes = describe<fe::graph::SDPA_attributes>(shape);
+  auto attributes = describe<fe::graph::SDPA_attributes>(shape, tensors);
   // The same operations on every GPU, mask or not: those that tests execute.
   attributes.set_name("attention")
       .set_generate_stats(true)
@@ -191,7 +214,7 @@ void addForward(const ZtcCudnnAttention &shape, Tensors &tensors, fe::graph::Gra
 void addGradient(const ZtcCudnnAttention &shape, Tensors &tensors, fe::graph::Graph &graph) {
   Tensor q = tensors.input(ZTC_CUDNN_Q), k = tensors.input(ZTC_CUDNN_K), v = tensors.input(ZTC_CUDNN_V),
          out = tensors.input(ZTC_CUDNN_OUT), lse = tensors.input(ZTC_CUDNN_LSE), dout = tensors.input(ZTC_CUDNN_DOUT);
-  auto attributes = describe<fe::graph::SDPA_backward_attributes>(shape);
+  auto attributes = describe<fe::graph::SDPA_backward_attributes>(shape, tensors);
   attributes.set_name("attention_grad").set_deterministic_algorithm(true);
   auto [dq, dk, dv] = graph.sdpa_backward(q, k, v, out, dout, lse, attributes);
   tensors.output(dq, ZTC_CUDNN_DQ);
@@ -231,8 +254,13 @@ int create(ZtcCudnn *cudnn, const ZtcCudnnAttention *shape, ZtcCudnnGraph **resu
     graph.set_cuda_graph_retention(fe::CudaGraphRetention_t::NONE);
     if (cudnn->properties)
       graph.set_device_properties(cudnn->properties);
-    Tensors tensors{*shape, graph, made->tensors};
+    Tensors tensors{*shape, graph, made->tensors, {}, {}, {}, {}};
+    if (shape->documents)
+      tensors.addDocuments();
     shape->grad ? addGradient(*shape, tensors, graph) : addForward(*shape, tensors, graph);
+    if (shape->documents) // their numbers follow those of the rest
+      made->tensors.insert(made->tensors.end(),
+                           {ZTC_CUDNN_LENGTHS, ZTC_CUDNN_QUERY_OFFSETS, ZTC_CUDNN_KEY_OFFSETS, ZTC_CUDNN_LSE_OFFSETS});
     require(graph.validate(), "validate");
     require(cudnn->handle ? graph.build_operation_graph(cudnn->handle) : graph.build_operation_graph(),
             "build_operation_graph");
@@ -251,7 +279,7 @@ int execute(ZtcCudnnGraph *graph, void *stream, void *const *tensors, void *work
   return guarded(error, [&] {
     cudnnHandle_t handle = graph->cudnn->handle;
     require(fe::detail::set_stream(handle, cudaStream_t(stream)), "cudnnSetStream");
-    void *addresses[ZTC_CUDNN_TENSORS];
+    void *addresses[ZTC_CUDNN_ALL_TENSORS];
     int count = 0;
     for (int index : graph->tensors)
       addresses[count++] = tensors[index];

@@ -6,7 +6,7 @@
 extern "C" {
 
 /// Changes with every change of the table or of what crosses it: program and module must be of one build.
-#define ZTC_CUDNN_VERSION 1u
+#define ZTC_CUDNN_VERSION 2u
 
 /// cuDNN for one GPU, or for a GPU that is only described.
 typedef struct ZtcCudnn ZtcCudnn;
@@ -31,7 +31,14 @@ enum {
   ZTC_CUDNN_DQ,
   ZTC_CUDNN_DK,
   ZTC_CUDNN_DV,
-  ZTC_CUDNN_TENSORS
+  ZTC_CUDNN_TENSORS,
+  /// Of a packed row, i32: the length of each document, and, with one more at the end, at which element of queries and
+  /// results, of keys and values, of a head's lse it begins.
+  ZTC_CUDNN_LENGTHS = ZTC_CUDNN_TENSORS,
+  ZTC_CUDNN_QUERY_OFFSETS,
+  ZTC_CUDNN_KEY_OFFSETS,
+  ZTC_CUDNN_LSE_OFFSETS,
+  ZTC_CUDNN_ALL_TENSORS
 };
 
 /// In elements; those of one head's row follow each other.
@@ -47,6 +54,10 @@ typedef struct ZtcCudnnAttention {
   int32_t causal;
   int64_t window; ///< of causal: a row sees the last `window` columns; 0: all
   int64_t batch, seq, heads, kvHeads, headDim;
+  /// 0, or of a packed row, whose `batch` is 1, how many documents it has at most. They lie in a row of `seq` positions
+  /// and attend to themselves alone; none is longer than `longest`. Those that are not there have no length and begin
+  /// at the row's end.
+  int64_t documents, longest;
   float scale;
   ZtcCudnnStrides strides[ZTC_CUDNN_TENSORS]; ///< lse has none: it is whole
 } ZtcCudnnAttention;
