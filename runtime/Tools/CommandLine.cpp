@@ -120,6 +120,11 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
       ->check(CLI::IsMember({"cpu", "host", "cuda"}, CLI::ignore_case));
   devices.option("--ranks", o.ranks, "N",
                  "number of CPU ranks of this host (default 1, or what torchrun, Open MPI or Slurm started)");
+  devices
+      .option("--deterministic", o.deterministic, "yes|no",
+              "no: attention's gradient by cuDNN adds up in whatever order comes first, which is faster; a run that is "
+              "repeated or resumed then has other bits (default yes)")
+      ->check(CLI::IsMember({"yes", "no"}));
   devices.option("--threads", o.threads, "T", "worker threads per rank (default: cores / ranks)");
   devices
       .option("--instruction-set", o.instructionSet, "SET",

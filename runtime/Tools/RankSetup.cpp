@@ -207,6 +207,7 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
                              .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1",
                              .graphs = variable(environment, "ZTC_CUDA_GRAPHS") != "0",
                              .timed = !options.profile.empty() || !options.trace.empty(),
+                             .deterministic = options.deterministic,
                              .hostThreads = threads});
   if (!options.instructionSet.empty())
     if (const Status limited = limitHostTarget(options.instructionSet); !limited.isOk())

@@ -115,6 +115,8 @@ StatusOr<RunEnd> runRank(const RunOptions &given, const Environment &environment
   std::vector<std::string> unused = unusedOptions(options, loaded.plan);
   if (control.world() == 1 && !options.rendezvous.empty())
     unused.push_back("--rendezvous has no effect on one rank");
+  if (!options.deterministic && !wantsGpus(options))
+    unused.push_back("--deterministic=no has no effect on CPU ranks: they add up in one order");
   if (control.rank() == 0)
     for (const std::string &sentence : unused)
       print(stderr, "ztc-run: note: {}\n", sentence);

@@ -19,7 +19,10 @@ std::string ChosenAlgorithms::text() const {
   const size_t others = choices.algorithms.size() - resumed - cached - measured;
   add(others, unmeasured ? fmt::format("as the library proposes ({} not measured: ZTC_CUDA_TUNE)", unmeasured)
                          : "as the library proposes");
-  return fmt::format("{} matrix products: {}", choices.algorithms.size(), parts);
+  const auto attention = size_t(std::ranges::count_if(
+      choices.algorithms, [](const auto &choice) { return choice.first.starts_with("attention"); }));
+  return fmt::format("{} matrix products{}: {}", choices.algorithms.size() - attention,
+                     attention ? fmt::format(", {} of attention", attention) : "", parts);
 }
 
 std::string algorithmCacheFile(const std::string &folder, const std::string &key) {

@@ -77,9 +77,10 @@ struct RunOptions {
   std::string tensorboard; ///< folder of event files
   std::optional<uint64_t> logEvery;
   std::string dumpGradients;
-  bool poison = false; ///< what no step may read any more is not a number
-  std::string profile; ///< empty, kernels or steps
-  std::string trace;   ///< file of the timeline
+  bool deterministic = true; ///< attention's gradient on GPUs has the same bits each time
+  bool poison = false;       ///< what no step may read any more is not a number
+  std::string profile;       ///< empty, kernels or steps
+  std::string trace;         ///< file of the timeline
 
   // What it leaves.
   std::string save;

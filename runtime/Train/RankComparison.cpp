@@ -29,6 +29,7 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--resume", given(o.resume)},
           {"--save", given(o.save)},
           {"--export", given(o.exportFolder)},
+          {"--deterministic", o.deterministic ? "yes" : "no"},
           {"--lr", fmt::format("{}", o.learningRate)},
           {"--schedule", std::to_string(static_cast<int>(o.schedule))},
           {"--warmup", o.warmupShare ? fmt::format("{} %", 100 * *o.warmupShare) : std::to_string(o.warmup)},

@@ -337,6 +337,10 @@ void RunStages::introduce() {
     compare(environment(), resumed_->state.environment);
   }
   progress_.note(headerText(options_, *session_, facts_));
+  if (!options_.deterministic && !session_->shape().threads)
+    progress_.note(
+        "--deterministic=no: attention's gradient by cuDNN adds up in whatever order comes first: a run that is "
+        "repeated, resumed or spread over other ranks does not have the same bits");
   for (const std::string &difference : facts_.differs)
     progress_.note("differs from the checkpoint: " + difference);
   if (log_.isOpen())

@@ -75,11 +75,12 @@ struct Count {
 
 /// Asks for one form and prints the answer.
 void ask(const ZtcCudnnFunctions &functions, ZtcCudnn *cudnn, const Model &model, plan::DataType type, bool grad,
-         Count &count) {
+         bool deterministic, Count &count) {
   const plan::Attention attention = attentionOf(model, type, grad);
   const AttentionExtras extras{.packed = model.documents != 0};
-  const ZtcCudnnAttention shape =
-      extras.packed ? cudnnPackedShape(attention, {model.documents, model.longest}) : cudnnShape(attention);
+  const ZtcCudnnAttention shape = extras.packed
+                                      ? cudnnPackedShape(attention, {model.documents, model.longest}, deterministic)
+                                      : cudnnShape(attention, deterministic);
   uint64_t reserved =
       gpuAttentionScratchBytes(model.batch, model.seq, model.heads, model.kvHeads, model.headDim, true, grad, extras);
   if (extras.packed) // where documents lie stands in front
@@ -87,7 +88,10 @@ void ask(const ZtcCudnnFunctions &functions, ZtcCudnn *cudnn, const Model &model
   ZtcCudnnGraph *graph = nullptr;
   ZtcCudnnError error{};
   uint64_t bytes = 0;
-  std::printf("  %-28s %-4s %-8s ", model.name, type == plan::BF16 ? "bf16" : "f16", grad ? "gradient" : "forward");
+  std::printf("  %-28s %-4s %-21s ", model.name, type == plan::BF16 ? "bf16" : "f16",
+              !grad           ? "forward"
+              : deterministic ? "gradient"
+                              : "gradient in any order");
   ++count.forms;
   if (functions.create(cudnn, &shape, &graph, &bytes, &error)) {
     ++count.refused;
@@ -130,8 +134,8 @@ int main(int count, char **arguments) {
     std::printf("cuDNN %lu, %s\n", functions.libraryVersion(cudnn), arguments[i]);
     for (const Model &model : kModels)
       for (plan::DataType type : {plan::BF16, plan::F16})
-        for (bool grad : {false, true})
-          ask(functions, cudnn, model, type, grad, grad ? gradient : forward);
+        for (auto [grad, deterministic] : {std::pair(false, true), {true, true}, {true, false}})
+          ask(functions, cudnn, model, type, grad, deterministic, grad ? gradient : forward);
     functions.close(cudnn);
   }
   std::printf("%d of %d forward forms and %d of %d gradients are accepted\n", forward.forms - forward.refused,

@@ -1,17 +1,60 @@
 #!/usr/bin/env python3
-"""Algorithms of matrix products on the CUDA device, over the stand-ins of tests/standin: measured once, cached, shared by ranks, kept with
-checkpoints. The stand-in's algorithms add in different orders, so that the wrong one shows in the bits."""
+"""Algorithms of matrix products on the CUDA device, and who computes attention, over the stand-ins of tests/standin: measured once, cached, shared by ranks, kept
+with checkpoints. The stand-in's algorithms add in different orders, so that the wrong one shows in the bits."""
 import json
 import shutil
 
-from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch, stand_ins, tensors
+from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, run, scratch, stand_ins, tensors
 
 ENVIRONMENT = stand_ins(2)
 ENVIRONMENT.pop("ZTC_CUDA_TUNE", None)
 FORWARD, BACKWARD = "0", "2"  # the stand-in's fast algorithm
 
 
+def attention(work):
+    """cuDNN where own kernels are not faster; the choice goes the way of the others."""
+    plan = compile_golden(work, "grouped", "--target=simt", "--precision=bf16", batch=1)
+    cache, patient = work / "attention-cache", {"ZTC_STAND_IN_CUDNN_MILLISECONDS": "300", "ZTC_CUDA_TUNE": "100"}
+
+    def train(name, *options, expect=0, folder=cache, **variables):
+        log = work / f"{name}.jsonl"
+        done = run("ztc-run", plan, f"--data={GOLDEN / 'grouped/data.safetensors'}", "--steps=3", "--lr=2e-3", "--gpus=1", f"--log-json={log}", f"--save={work / name}", *options,
+                   env={**ENVIRONMENT, "XDG_CACHE_HOME": str(folder), **variables}, expect=expect)
+        if expect:
+            return done
+        head, steps = read_log(log)
+        saved = {f.name: f.read_bytes() for step in sorted((work / name).glob("step-*"))[-1:] for f in step.glob("*.safetensors")}
+        return done.stdout, head["algorithms"], [x["loss"] for x in steps], saved
+
+    fresh = "--init=normal:0.02"
+    said, proposed, losses, saved = train("attention-proposed", fresh, ZTC_CUDA_TUNE="0")
+    check("cuDNN's attention is what is taken unmeasured", "attention and its gradient by cuDNN 9.26.0" in said and proposed["calls"] > proposed["measured"] == 0, said[:900])
+    said, chosen, own_losses, own = train("attention-measured", fresh, **patient)
+    check("own kernels that are faster compute it, and the header says by how much", said.count(" times as fast as cuDNN's here)") == 2 and "attention by own kernels (" in said, said[:900])
+    check("both forms are counted", f"library {chosen['calls'] - 2} matrix products, 2 of attention: 2 measured" in said and chosen["measured"] == 2, said[:900])
+    said, _, without_losses, without = train("attention-none", fresh, folder=work / "other-cache", ZTC_CUDNN="0", ZTC_CUDA_TUNE="100")
+    check("with the bits of own kernels", (own_losses, own) == (without_losses, without) and own != saved)
+    check("the library's name is part of what choices are good for", any("cuDNN-9.26.0" in f.name for f in (cache / "ztc").iterdir()), list((cache / "ztc").iterdir()))
+    said, again, *rest = train("attention-cached", fresh)
+    check("the next run takes what was measured", again["cached"] == 2 and rest == [own_losses, own] and "measured to be faster than cuDNN's" in said, said[:900])
+    train("attention-half", fresh, "--stop-after=1")
+    shutil.rmtree(cache)
+    shutil.copytree(work / "attention-half", work / "attention-resumed")
+    said, resumed, _, rest = train("attention-resumed", f"--resume={work / 'attention-resumed'}", ZTC_CUDA_TUNE="0")
+    check("so does a resumed run, of its checkpoint", resumed["resumed"] == chosen["calls"] and rest == own, said[:900])
+
+    said, _, _, free = train("attention-free", fresh, "--deterministic=no", ZTC_CUDA_TUNE="0")
+    check("--deterministic=no: who computes the gradient is said", "attention gradient by cuDNN 9.26.0, not deterministic" in said, said[:900])
+    check("and what is given up", "a run that is repeated, resumed or spread over other ranks does not have the same bits" in said, said[:1200])
+    done = train("attention-word", fresh, "--deterministic=maybe", expect=2)
+    check("another word is refused", "--deterministic" in done.stderr, done.stderr)
+    done = run("ztc-run", compile_golden(work, "grouped", "--target=host"), "--steps=1", "--device=cpu", "--deterministic=no", fresh)
+    check("on a processor it changes nothing, and says so", "--deterministic=no has no effect on CPU ranks" in done.stderr, done.stderr)
+
+
 with scratch() as work:
+    if (BUILD / "lib/libztc-cudnn.so").exists():
+        attention(work)
     plan = compile_golden(work, "grouped", "--target=simt", batch=1)
     cache = work / "cache"
     environment = {**ENVIRONMENT, "XDG_CACHE_HOME": str(cache)}

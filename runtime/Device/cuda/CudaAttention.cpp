@@ -12,9 +12,9 @@
 namespace ztc {
 namespace {
 
-class CudaAttention : public CudaStep {
+class CudaAttention : public CudaAttentionStep {
 public:
-  explicit CudaAttention(const CudaPrepare &from) : CudaStep(from), attention_(from.step.attention()) {}
+  explicit CudaAttention(const CudaPrepare &from) : CudaAttentionStep(from), attention_(from.step.attention()) {}
 
   Status prepare(const CudaPrepare &from) {
     const bool grad = attention_.grad();
@@ -44,8 +44,49 @@ public:
     return Status::ok();
   }
 
+  std::string signature() const override {
+    const ZtcCudnnAttention &shape = whole_;
+    return fmt::format("attention{} {} of {} x {}, {}/{} heads of {}{}{}{}{}, {} bytes beside",
+                       isGradient() ? "'s gradient" : "", dataTypeName(attention_.type()), attention_.batch(),
+                       shape.seq, shape.heads, shape.kvHeads, shape.headDim, shape.causal ? ", causal" : "",
+                       shape.window ? fmt::format(", window {}", shape.window) : "",
+                       shape.documents ? fmt::format(", {} documents of {}", shape.documents, shape.longest) : "",
+                       isGradient() && !shape.deterministic ? ", not deterministic" : "", operands_.bytes(scratch()));
+  }
+  bool isGradient() const override { return attention_.grad(); }
+  bool hasChoice() const override { return graph_; }
+  bool isByCudnn() const override { return byCudnn_; }
+  void useCudnn(bool uses, const std::string &why) override {
+    byCudnn_ = uses && graph_;
+    if (!byCudnn_)
+      obstacle_ = why;
+  }
+  std::string text() const override {
+    if (!byCudnn_)
+      return fmt::format("own kernels ({})", obstacle_);
+    const uint64_t parts = uint64_t(whole_.batch / part_.batch) * uint64_t(whole_.kvHeads / part_.kvHeads);
+    std::string text = resources_.cudnn.version();
+    if (parts > 1)
+      text += fmt::format(" in {} parts", parts);
+    return isGradient() && !whole_.deterministic ? text + ", not deterministic" : text;
+  }
+  Status prepareTrial() override {
+    if (!attention_.packed())
+      return Status::ok();
+    // As many documents as a row has at most, of one length.
+    const uint64_t seq = attention_.seq(), most = std::max<uint64_t>(1, table_.documents),
+                   length = (seq + most - 1) / most;
+    std::vector<int32_t> starts;
+    for (uint64_t i = 0; i < attention_.batch() * seq; ++i)
+      starts.push_back(int32_t(i % seq / length * length));
+    ZTC_RETURN_IF_ERROR(driver().check(
+        driver().cuMemcpyHtoDAsync_v2(address(this->starts()), starts.data(), starts.size() * sizeof(int32_t), stream_),
+        "cuMemcpyHtoDAsync"));
+    return driver().check(driver().cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  }
+
   Status execute(uint32_t) override {
-    if (graph_)
+    if (byCudnn_)
       return attention_.packed() ? executePacked() : executeParts(0, attention_.batch(), nullptr);
     if (!attention_.grad())
       return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
@@ -72,22 +113,15 @@ private:
 
   void choose(DocumentBounds documents) {
     const char *known = knownObstacle();
-    const std::string obstacle = known ? std::string(known) : findGraph(documents).message();
-    const uint64_t parts = graph_ ? uint64_t(whole_.batch / part_.batch) * uint64_t(whole_.kvHeads / part_.kvHeads) : 0;
-    const std::string way = !graph_     ? fmt::format("own kernels ({})", obstacle)
-                            : parts > 1 ? fmt::format("{} in {} parts", resources_.cudnn.version(), parts)
-                                        : resources_.cudnn.version();
-    std::string &ways = resources_.attention[attention_.grad()];
-    if (ways.find(way) == std::string::npos) // as other calls of the plan
-      ways += (ways.empty() ? "" : "; ") + way;
-    resources_.attentionWays += (graph_ ? way : "own") + ";";
+    obstacle_ = known ? std::string(known) : findGraph(documents).message();
+    byCudnn_ = graph_;
   }
 
   /// The call as a whole or, of a gradient whose workspace is too large for the plan's, in the largest parts that are
   /// not: each part's results are its own, so that no bit depends on their number.
   Status findGraph(DocumentBounds documents) {
     uint64_t room = operands_.bytes(scratch());
-    whole_ = part_ = cudnnShape(attention_);
+    whole_ = part_ = cudnnShape(attention_, resources_.deterministic);
     if (attention_.packed()) {
       const uint64_t most = cudnnMostDocuments(attention_.seq());
       if (documents.most == 0)
@@ -97,7 +131,7 @@ private:
             fmt::format("a row has up to {} documents, the plan reserves for {}", documents.most, most));
       table_.documents = documents.most;
       room -= std::min(room, table_.bytes(attention_.batch()));
-      whole_ = part_ = cudnnPackedShape(attention_, documents);
+      whole_ = part_ = cudnnPackedShape(attention_, documents, resources_.deterministic);
     }
     const auto find = [&](const ZtcCudnnAttention &shape) {
       return resources_.cudnn.find(shape, room, resources_.libraries, resources_.gpu);
@@ -189,7 +223,9 @@ private:
   }
 
   const plan::Attention attention_;
-  ZtcCudnnGraph *graph_ = nullptr;     ///< null: own kernels
+  ZtcCudnnGraph *graph_ = nullptr; ///< null: own kernels alone
+  bool byCudnn_ = false;
+  std::string obstacle_;               ///< of cuDNN
   ZtcCudnnAttention whole_{}, part_{}; ///< what the graph computes at a time, of a sequence or a packed row
   DocumentTable table_;
   std::vector<CudaKernel> kernels_;
@@ -197,6 +233,13 @@ private:
 };
 
 } // namespace
+
+CudaAttentionStep::CudaAttentionStep(const CudaPrepare &from) : CudaStep(from) {
+  resources_.attention.push_back(this);
+}
+CudaAttentionStep::~CudaAttentionStep() {
+  std::erase(resources_.attention, this);
+}
 
 PreparedStep prepareCudaAttention(const CudaPrepare &from) {
   auto step = std::make_unique<CudaAttention>(from);

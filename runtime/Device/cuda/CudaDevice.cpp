@@ -176,7 +176,9 @@ class CudaDevice : public Device,
 public:
   CudaDevice(CudaDeviceOptions options, const CudaDriver &driver, Gpu gpu)
       : options_(std::move(options)), driver_(driver), resources_(driver, std::move(gpu), options_.libraries),
-        staging_(driver), recorder_(resources_), ends_(resources_), timer_(driver) {}
+        staging_(driver), recorder_(resources_), ends_(resources_), timer_(driver) {
+    resources_.deterministic = options_.deterministic;
+  }
 
   ~CudaDevice() override {
     waitForStreams();
@@ -237,7 +239,12 @@ public:
     return text;
   }
 
-  DeviceWays ways() const override { return {resources_.attentionWays, attentionText()}; }
+  DeviceWays ways() const override {
+    std::string compared;
+    for (const CudaAttentionStep *step : resources_.attention)
+      compared += (step->isByCudnn() ? step->text() : "own") + ";";
+    return {compared, attentionText()};
+  }
 
   uint32_t threads() const override { return 0; }
   DeviceMemory &memory() override { return *this; }
@@ -306,7 +313,7 @@ public:
 
   std::string algorithmKey() const override { return cudaAlgorithmKey(resources_); }
   StatusOr<TunedAlgorithms> tuneAlgorithms(const Arena &arena, const TuningRequest &request) override {
-    ZTC_ASSIGN_OR_RETURN(TunedAlgorithms tuned, tuneCudaProducts(resources_, arena, request));
+    ZTC_ASSIGN_OR_RETURN(TunedAlgorithms tuned, tuneCudaCalls(resources_, arena, request));
     ZTC_RETURN_IF_ERROR(synchronize());
     return tuned;
   }
@@ -412,8 +419,13 @@ public:
 private:
   /// Who computes it and why, once steps that need it are prepared.
   std::string attentionText() const {
-    const auto &[forward, gradient] = resources_.attention;
-    std::string text;
+    std::string forward, gradient, text;
+    for (const CudaAttentionStep *step : resources_.attention) {
+      std::string &ways = step->isGradient() ? gradient : forward;
+      const std::string way = step->text();
+      if (ways.find(way) == std::string::npos) // as other calls of the plan
+        ways += (ways.empty() ? "" : "; ") + way;
+    }
     if (!forward.empty())
       text = fmt::format("attention{} by {}", forward == gradient ? " and its gradient" : "", forward);
     if (!gradient.empty() && gradient != forward)

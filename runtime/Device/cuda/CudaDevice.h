@@ -16,6 +16,8 @@ struct CudaDeviceOptions {
   bool graphs = true;
   /// Takes the time of each step, for a profile or a trace. The host then waits after each program.
   bool timed = false;
+  /// Attention's gradient has the same bits each time, which takes it longer.
+  bool deterministic = true;
   /// Of the host, for what a plan computes in its memory.
   uint32_t hostThreads = 1;
 };

@@ -59,6 +59,7 @@ inline constexpr uint64_t kGpuVectorBytes = 16;
 
 class TokenFault;
 class CudaProductCall;
+class CudaAttentionStep;
 struct HostCores;
 
 /// The first error of what threads of the driver have read and written for streams.
@@ -97,8 +98,8 @@ struct CudaResources {
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
   CudnnGraphs cudnn;
-  std::array<std::string, 2> attention; ///< who computes it in this plan and why: the forward form, the gradient
-  std::string attentionWays;            ///< who computes it, without the reason, step by step
+  bool deterministic = true;                  ///< whether attention's gradient has to have the same bits each time
+  std::vector<CudaAttentionStep *> attention; ///< the prepared steps of it, in their order
   /// The matrix products of the prepared steps, by call signature.
   std::map<std::string, std::weak_ptr<CudaProductCall>> products;
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
@@ -165,6 +166,28 @@ protected:
   CudaResources &resources_;
   const cuda::Stream stream_;
   StepOperands operands_;
+};
+
+/// A prepared step of attention: cuDNN computes it, or own kernels do.
+class CudaAttentionStep : public CudaStep {
+public:
+  ~CudaAttentionStep() override;
+  /// The call's: equal in steps that differ in their operands alone.
+  virtual std::string signature() const = 0;
+  virtual bool isGradient() const = 0;
+  /// Whether cuDNN can; own kernels always can.
+  virtual bool hasChoice() const = 0;
+  virtual bool isByCudnn() const = 0;
+  /// Where there is a choice. Own kernels: `why`.
+  virtual void useCudnn(bool uses, const std::string &why) = 0;
+  /// Who computes it and, of own kernels, why.
+  virtual std::string text() const = 0;
+  /// Puts what execute() must not find anything in the place of into the operands, which are where initialize() was
+  /// told.
+  virtual Status prepareTrial() = 0;
+
+protected:
+  explicit CudaAttentionStep(const CudaPrepare &from);
 };
 
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;

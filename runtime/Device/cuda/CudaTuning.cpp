@@ -1,5 +1,6 @@
 #include "runtime/Device/cuda/CudaTuning.h"
 #include "runtime/Core/Random.h"
+#include "runtime/Device/cuda/CudaAttentionTuning.h"
 #include "runtime/Device/cuda/CudaProduct.h"
 #include "runtime/Device/cuda/CudaReals.h"
 #include "runtime/Device/cuda/CudaTimer.h"
@@ -169,15 +170,20 @@ StatusOr<bool> Trials::choose(CudaProductCall &call) {
 std::string cudaAlgorithmKey(const CudaResources &resources) {
   if (liveCalls(resources).empty())
     return {};
-  return fmt::format("{} on {}, {}, {} multiprocessors", resources.cublasLt->version, resources.gpu.name,
+  const std::string cudnn = hasAttentionChoice(resources) ? ", " + resources.cudnn.version() : "";
+  return fmt::format("{}{} on {}, {}, {} multiprocessors", resources.cublasLt->version, cudnn, resources.gpu.name,
                      resources.gpu.architecture(), resources.gpu.multiprocessors);
 }
 
-StatusOr<TunedAlgorithms> tuneCudaProducts(CudaResources &resources, const Arena &arena, const TuningRequest &request) {
+StatusOr<TunedAlgorithms> tuneCudaCalls(CudaResources &resources, const Arena &arena, const TuningRequest &request) {
   const Clock::time_point begin = Clock::now();
   const std::map<std::string, Call> calls = liveCalls(resources);
   TunedAlgorithms tuned;
   tuned.all.key = tuned.measured.key = cudaAlgorithmKey(resources);
+  const Clock::time_point end = begin + std::chrono::duration_cast<Clock::duration>(
+                                            std::chrono::duration<double>(std::min(request.seconds, 3600.0)));
+  ZTC_RETURN_IF_ERROR(tuneCudaAttention(resources, arena, request, end, tuned));
+  size_t measured = 0;
   std::vector<std::pair<std::string, Call>> open;
   for (const auto &[signature, call] : calls) {
     if (request.known.key == tuned.all.key && takeFrom(request.known, signature, *call))
@@ -189,23 +195,23 @@ StatusOr<TunedAlgorithms> tuneCudaProducts(CudaResources &resources, const Arena
     const double first = weight(*x.second), second = weight(*y.second);
     return first != second ? first > second : x.first < y.first;
   });
+  Trials trials(resources, arena, end);
   if (!open.empty() && request.seconds > 0) {
-    const auto limit =
-        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(request.seconds, 3600.0)));
-    Trials trials(resources, arena, begin + limit);
     ZTC_RETURN_IF_ERROR(trials.begin());
     for (size_t i = 0; i < open.size() && !trials.isOver(); ++i) {
       if (request.progress)
         request.progress(i, open.size());
-      ZTC_ASSIGN_OR_RETURN(const bool measured, trials.choose(*open[i].second));
-      if (measured)
+      ZTC_ASSIGN_OR_RETURN(const bool isMeasured, trials.choose(*open[i].second));
+      measured += isMeasured;
+      if (isMeasured)
         tuned.measured.algorithms[open[i].first] = hexOf(open[i].second->algorithm());
     }
-    ZTC_RETURN_IF_ERROR(trials.finish());
   }
+  if (request.seconds > 0 && (hasAttentionChoice(resources) || !open.empty()))
+    ZTC_RETURN_IF_ERROR(trials.finish());
   for (const auto &[signature, call] : calls)
     tuned.all.algorithms[signature] = hexOf(call->algorithm());
-  tuned.unmeasured = open.size() - tuned.measured.algorithms.size();
+  tuned.unmeasured += open.size() - measured;
   tuned.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return tuned;
 }
@@ -213,13 +219,16 @@ StatusOr<TunedAlgorithms> tuneCudaProducts(CudaResources &resources, const Arena
 Status useCudaAlgorithms(CudaResources &resources, const AlgorithmChoices &choices) {
   if (const std::string key = cudaAlgorithmKey(resources); key != choices.key)
     return failedPrecondition(fmt::format("algorithms for {} cannot be used by {}", choices.key, key));
+  const std::string attention = useCudaAttention(resources, choices);
   std::string refused;
   for (const auto &[signature, call] : liveCalls(resources))
     if (!takeFrom(choices, signature, *call) && refused.empty())
       refused = signature;
-  return refused.empty() ? Status::ok()
-                         : failedPrecondition(fmt::format("{} refuses the algorithm chosen for {}",
-                                                          resources.cublasLt->version, refused));
+  if (!refused.empty())
+    return failedPrecondition(
+        fmt::format("{} refuses the algorithm chosen for {}", resources.cublasLt->version, refused));
+  return attention.empty() ? Status::ok()
+                           : failedPrecondition(fmt::format("nothing that is known here was chosen for {}", attention));
 }
 
 } // namespace ztc

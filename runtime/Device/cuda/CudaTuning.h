@@ -1,16 +1,17 @@
-// Which of cuBLASLt's algorithms each matrix product of a plan takes.
+// Which of cuBLASLt's algorithms each matrix product of a plan takes, and who computes its attention.
 #pragma once
 #include "runtime/Device/cuda/CudaStep.h"
 
 namespace ztc {
 
-/// Library, its version and the GPU: what algorithms are good for. Empty where no step multiplies matrices.
+/// Libraries, their versions and the GPU: what algorithms are good for. Empty where no step multiplies matrices.
 std::string cudaAlgorithmKey(const CudaResources &resources);
 
 /// Chooses for every call of the prepared steps: a known algorithm where the library takes it; else, within the time,
 /// the fastest of the candidates; else the library's own first choice. The calls that take longest in the plan come
-/// first. Operands are random numbers all over the arena, which is zero afterwards, as it was.
-StatusOr<TunedAlgorithms> tuneCudaProducts(CudaResources &resources, const Arena &arena, const TuningRequest &request);
+/// first, after those of attention (CudaAttentionTuning.h). Operands are random numbers all over the arena, which is
+/// zero afterwards, as it was.
+StatusOr<TunedAlgorithms> tuneCudaCalls(CudaResources &resources, const Arena &arena, const TuningRequest &request);
 
 /// Takes over what another rank chose. FailedPrecondition where the library or the GPU is another one, or the library
 /// refuses one: then that call keeps the algorithm it has.

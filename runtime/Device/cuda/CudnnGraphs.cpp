@@ -12,9 +12,9 @@ namespace {
 constexpr uint64_t kOldestCudnn = 90600;
 
 std::string keyOf(const ZtcCudnnAttention &shape) {
-  std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", shape.type, shape.grad, shape.causal,
-                                shape.window, shape.batch, shape.seq, shape.heads, shape.kvHeads, shape.headDim,
-                                shape.documents, shape.longest, shape.scale);
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", shape.type, shape.grad, shape.deterministic,
+                                shape.causal, shape.window, shape.batch, shape.seq, shape.heads, shape.kvHeads,
+                                shape.headDim, shape.documents, shape.longest, shape.scale);
   for (const ZtcCudnnStrides &strides : shape.strides)
     key += fmt::format(" {} {} {}", strides.batch, strides.row, strides.head);
   return key;

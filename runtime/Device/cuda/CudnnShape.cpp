@@ -3,11 +3,12 @@
 
 namespace ztc {
 
-ZtcCudnnAttention cudnnShape(const plan::Attention &attention) {
+ZtcCudnnAttention cudnnShape(const plan::Attention &attention, bool deterministic) {
   ZtcCudnnAttention shape{};
   shape.type = attention.type() == plan::BF16 ? ZTC_CUDNN_BF16 : ZTC_CUDNN_F16;
   shape.grad = attention.grad();
   shape.causal = attention.causal();
+  shape.deterministic = attention.grad() && deterministic;
   shape.window = attention.causal() ? int64_t(attention.window()) : 0;
   shape.batch = int64_t(attention.batch());
   shape.seq = int64_t(attention.seq());
@@ -25,10 +26,10 @@ ZtcCudnnAttention cudnnShape(const plan::Attention &attention) {
   return shape;
 }
 
-ZtcCudnnAttention cudnnPackedShape(const plan::Attention &attention, DocumentBounds bounds) {
+ZtcCudnnAttention cudnnPackedShape(const plan::Attention &attention, DocumentBounds bounds, bool deterministic) {
   // A graph for a few lengths does for all: blocks of cuDNN take 128 rows or fewer.
   constexpr int64_t kRows = 128;
-  ZtcCudnnAttention shape = cudnnShape(attention);
+  ZtcCudnnAttention shape = cudnnShape(attention, deterministic);
   shape.batch = 1;
   shape.documents = int64_t(bounds.most);
   shape.longest = std::min(shape.seq, (int64_t(bounds.longest) + kRows - 1) / kRows * kRows);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast: tokens a second of each plan that this GPU's memory takes, with cuDNN and without, beside PyTorch.
+# How fast: tokens a second of each plan that this GPU's memory takes, with cuDNN, in a fixed order and in any, and without, beside PyTorch.
 [ -n "$(plansIn bench)" ] || leave "all of it: packed without --bench"
 for model in $(plansIn bench); do
   for cudnn in 1 0; do
@@ -14,6 +14,8 @@ for model in $(plansIn bench); do
       "$(rate "$log") tokens/s; $(tr '\r' '\n' < "${log%.jsonl}.txt" | grep -o 'MFU.*C' | tail -n 1) $(reason "${log%.jsonl}.txt")"
   done
   [ -e "$results/$model-cudnn1.jsonl" ] && [ $status = 0 ] || continue
+  train 100 "$results/$model-any-order.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --deterministic=no
+  verdict "$model, --deterministic=no" $? "$(rate "$results/$model-any-order.jsonl") tokens/s $(reason "$results/$model-any-order.txt")"
   # Its own run: taking times waits after each program.
   train 100 "$results/$model-profile.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=6 --accumulate=8 --profile
   verdict "$model: its profile" $? "see $model-profile.txt $(reason "$results/$model-profile.txt")"

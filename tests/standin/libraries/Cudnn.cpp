@@ -3,14 +3,17 @@
 // executed, in the thread of the handle's stream. One engine takes every graph of attention.
 //
 // ZTC_STAND_IN_CUDNN: its version (default 92600). ZTC_STAND_IN_CUDNN_WORKSPACE: bytes that it wants beyond the real
-// one's. ZTC_STAND_IN_CUDNN_ENGINES=0: it has no engine for any graph.
+// one's. ZTC_STAND_IN_CUDNN_ENGINES=0: it has no engine for any graph. ZTC_STAND_IN_CUDNN_MILLISECONDS: that a graph
+// takes at least.
 #include "tests/standin/libraries/CudnnGraph.h"
 #include "tests/standin/libraries/StandIn.h"
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <cudnn.h>
 #include <memory>
+#include <thread>
 
 using namespace ztc::standin;
 
@@ -183,7 +186,7 @@ const CudnnGraph *graphOf(const Descriptor *descriptor) {
 }
 
 uint64_t workspaceBytes(const CudnnGraph &graph) {
-  return graph.workspaceBytes(cudnnGetVersion()) + variable("ZTC_STAND_IN_CUDNN_WORKSPACE", 0);
+  return graph.workspaceBytes() + variable("ZTC_STAND_IN_CUDNN_WORKSPACE", 0);
 }
 
 /// A plan for this graph as the heuristics propose it.
@@ -378,6 +381,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     return refuse(CUDNN_STATUS_BAD_PARAM, "the workspace is too small, or no device memory");
   const bool given = enqueue(handle->stream, [call, workspace, bytes] {
     std::memset(workspace, 0x5a, bytes); // all of it is used
+    std::this_thread::sleep_for(std::chrono::milliseconds(variable("ZTC_STAND_IN_CUDNN_MILLISECONDS", 0)));
     if (const std::string why = call->graph.execute(call->memory); !why.empty()) {
       std::fprintf(stderr, "STAND-IN CUDNN: %s\n", why.c_str());
       std::abort(); // a GPU would read or write elsewhere

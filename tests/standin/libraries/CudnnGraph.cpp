@@ -425,7 +425,7 @@ bool CudnnGraph::isGradient() const {
   return std::ranges::count(operations, CudnnOperation::Matmul, &CudnnOperation::kind) > 2;
 }
 
-uint64_t CudnnGraph::workspaceBytes(uint64_t version) const {
+uint64_t CudnnGraph::workspaceBytes() const {
   constexpr uint64_t kOwn = 256;
   const uint64_t sequences = lengths() ? uint64_t(lengths()->dimensions[0]) : 0;
   if (!isGradient())
@@ -442,7 +442,12 @@ uint64_t CudnnGraph::workspaceBytes(uint64_t version) const {
                                      : 0;
   const uint64_t turns = (8 * heads * ((rows + 63) / 64) + 127) / 128 * 128;
   const uint64_t scores = 2 * heads * ((rows + 63) / 64 * 64) * ((columns + 127) / 128 * 128);
-  return ofHeads + kOwn + (version >= 92500 ? turns : scores);
+  // dq is added up in f32 and then copied, or made of the cotangents of all scores, which lie in the workspace.
+  const bool addsUp = std::ranges::any_of(operations, [](const CudnnOperation &operation) {
+    return operation.kind == CudnnOperation::Pointwise && operation.mode == CUDNN_POINTWISE_IDENTITY &&
+           !operation.x.isVirtual;
+  });
+  return ofHeads + kOwn + (addsUp ? turns : scores);
 }
 
 std::string CudnnGraph::execute(const std::map<int64_t, void *> &memory) const {

@@ -50,7 +50,7 @@ struct CudnnGraph {
   bool isGradient() const;
   /// As the real one reports it on Hopper (asked of 9.26 and 9.19, with lengths of 9.28): what its engine adds to the
   /// frontend's own part.
-  uint64_t workspaceBytes(uint64_t version) const;
+  uint64_t workspaceBytes() const;
   /// `memory` by uid: device memory, and the host's for what is by value.
   /// Empty, or what is wrong with what lies there: it is known only now.
   std::string execute(const std::map<int64_t, void *> &memory) const;

@@ -215,7 +215,7 @@ void addGradient(const ZtcCudnnAttention &shape, Tensors &tensors, fe::graph::Gr
   Tensor q = tensors.input(ZTC_CUDNN_Q), k = tensors.input(ZTC_CUDNN_K), v = tensors.input(ZTC_CUDNN_V),
          out = tensors.input(ZTC_CUDNN_OUT), lse = tensors.input(ZTC_CUDNN_LSE), dout = tensors.input(ZTC_CUDNN_DOUT);
   auto attributes = describe<fe::graph::SDPA_backward_attributes>(shape, tensors);
-  attributes.set_name("attention_grad").set_deterministic_algorithm(true);
+  attributes.set_name("attention_grad").set_deterministic_algorithm(shape.deterministic != 0);
   auto [dq, dk, dv] = graph.sdpa_backward(q, k, v, out, dout, lse, attributes);
   tensors.output(dq, ZTC_CUDNN_DQ);
   tensors.output(dk, ZTC_CUDNN_DK);

@@ -6,7 +6,7 @@
 extern "C" {
 
 /// Changes with every change of the table or of what crosses it: program and module must be of one build.
-#define ZTC_CUDNN_VERSION 2u
+#define ZTC_CUDNN_VERSION 3u
 
 /// cuDNN for one GPU, or for a GPU that is only described.
 typedef struct ZtcCudnn ZtcCudnn;
@@ -47,12 +47,13 @@ typedef struct ZtcCudnnStrides {
 } ZtcCudnnStrides;
 
 /// out = softmax(scale q k^T) v over (batch, seq, heads, headDim), keys and values with kvHeads, and the row statistics
-/// lse (batch, heads, seq), f32, natural logarithm; or the gradient of that, always deterministic.
+/// lse (batch, heads, seq), f32, natural logarithm; or the gradient of that.
 typedef struct ZtcCudnnAttention {
   int32_t type; ///< ZTC_CUDNN_BF16 or ZTC_CUDNN_F16
   int32_t grad;
   int32_t causal;
-  int64_t window; ///< of causal: a row sees the last `window` columns; 0: all
+  int32_t deterministic; ///< of the gradient: what is added up is so in an order of its own, whatever comes first
+  int64_t window;        ///< of causal: a row sees the last `window` columns; 0: all
   int64_t batch, seq, heads, kvHeads, headDim;
   /// 0, or of a packed row, whose `batch` is 1, how many documents it has at most. They lie in a row of `seq` positions
   /// and attend to themselves alone; none is longer than `longest`. Those that are not there have no length and begin
