@@ -3,6 +3,7 @@
 #include "compiler/Codegen/EmitElf.h"
 #include "compiler/Codegen/EmitSimt.h"
 #include "compiler/Codegen/KernelCache.h"
+#include "compiler/Codegen/KernelContent.h"
 #include "compiler/Codegen/OutsideKernels.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -40,19 +41,23 @@ struct TargetJob {
   CompiledImage image;
   std::vector<CompiledImage> cubins; ///< from outside
   OutsideKernels outside;
+  KnownKernels known;
+  std::vector<std::string> contents; ///< of all kernels; empty where they are not known
+  std::string knownImage;            ///< of all kernels; empty: not known
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
   std::string error;
 
   void run(const KernelCache &cache) {
     llvm::StringRef target = image.target;
-    if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image, outside, cache)
-                              : target.starts_with("sm_") ? emitCubin(*module, image, outside, cache)
-                                                          : runElf(cache))
+    if (llvm::Error failure = target == "simt" ? emitSimt(*module, image, outside, cache, known)
+                              : target.starts_with("sm_")
+                                  ? emitCubin(*module, image, outside, cache, contents, knownImage)
+                                  : runElf(cache))
       error = llvm::toString(std::move(failure));
   }
   llvm::Error runElf(const KernelCache &cache) {
-    llvm::Expected<std::string> bytes = emitElf(*module, image.target, outside, cache);
+    llvm::Expected<std::string> bytes = emitElf(*module, image.target, outside, cache, known);
     if (!bytes)
       return bytes.takeError();
     image.bytes = std::move(*bytes);
@@ -60,6 +65,29 @@ struct TargetJob {
   }
 };
 } // namespace
+
+/// What ztc-reuse-kernels has found out.
+static void takeKnown(ModuleOp source, TargetJob &job) {
+  const std::string &target = job.image.target;
+  bool isComplete = true;
+  for (auto function : source.getOps<LLVM::LLVMFuncOp>()) {
+    auto content = function->getAttrOfType<StringAttr>(kContent);
+    isComplete &= content || function.isExternal() || function.isPrivate();
+    if (!content)
+      continue;
+    job.contents.push_back(content.str());
+    KnownKernel &known = job.known[function.getName()];
+    known.content = content.str();
+    if (auto objects = function->getAttrOfType<DictionaryAttr>(kObjects))
+      if (auto object = objects.getAs<StringAttr>(target))
+        known.object = object.str();
+  }
+  if (!isComplete)
+    job.contents.clear();
+  if (auto images = source->getAttrOfType<DictionaryAttr>(kImages))
+    if (auto image = images.getAs<StringAttr>(target))
+      job.knownImage = image.str();
+}
 
 static DeviceLaunch launchOf(kernel::LaunchAttr launch) {
   return {launch.getThreads(), launch.getUnits(), launch.getShared(), launch.getBlocks()};
@@ -138,6 +166,7 @@ FailureOr<std::vector<CompiledImage>> compileKernels(ModuleOp kernels, ArrayRef<
     for (auto function : source.getOps<LLVM::LLVMFuncOp>())
       if (auto launch = function->getAttrOfType<kernel::LaunchAttr>(kernel::kLaunch))
         jobs.back()->image.launches[function.getName().str()] = launchOf(launch);
+    takeKnown(source, *jobs.back());
     jobs.back()->module = translateModuleToLLVMIR(source, jobs.back()->context);
     if (!jobs.back()->module)
       return failure();

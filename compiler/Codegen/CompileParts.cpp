@@ -84,17 +84,30 @@ struct Part {
 } // namespace
 
 Expected<std::vector<std::string>> compileParts(const Module &module, StringRef target, const KernelCache &cache,
+                                                const KnownKernels &knownKernels,
                                                 function_ref<Expected<std::string>(Module &)> compile) {
   std::vector<std::string> objects;
   std::vector<Part> missing;
   for (const Function &function : module) {
+    const auto kernel = knownKernels.find(function.getName());
+    const KnownKernel &facts = kernel == knownKernels.end() ? KnownKernel() : kernel->second;
+    if (facts.object) {
+      objects.push_back(*facts.object);
+      continue;
+    }
     if (function.isDeclaration() || function.hasLocalLinkage())
       continue;
-    SmallString<0> bitcode = bitcodeOf(function);
-    std::string key = KernelCache::keyOf({target, bitcode});
-    std::optional<std::string> known = cache.find(key);
-    if (!known)
-      missing.push_back({objects.size(), std::move(key), std::move(bitcode), {}});
+    std::string key = facts.content.empty() ? std::string() : KernelCache::keyOf({target, facts.content});
+    std::optional<std::string> known = key.empty() ? std::nullopt : cache.find(key);
+    if (!known) {
+      SmallString<0> bitcode = bitcodeOf(function);
+      if (key.empty()) {
+        key = KernelCache::keyOf({target, bitcode});
+        known = cache.find(key);
+      }
+      if (!known)
+        missing.push_back({objects.size(), std::move(key), std::move(bitcode), {}});
+    }
     objects.push_back(known.value_or(""));
   }
   if (objects.empty()) { // the linker wants one

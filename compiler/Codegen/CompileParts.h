@@ -1,8 +1,10 @@
 // A module of kernels, kernel by kernel.
 #pragma once
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,20 @@ namespace ztc::codegen {
 
 class KernelCache;
 
-/// The objects of the functions of `module` with external linkage, in its order. Each stands alone in a module in a
+/// What is known of a kernel before it is compiled.
+struct KnownKernel {
+  std::string content;               ///< see KernelContent.h; empty: not known
+  std::optional<std::string> object; ///< for the target
+};
+using KnownKernels = llvm::StringMap<KnownKernel>; ///< by name
+
+/// The objects of the functions of `module` with external linkage, in its order: those that `known` has, others that it
+/// only declares are nobody's. Each stands alone in a module in a
 /// context of its own, with what only this module sees and it refers to, and `compile` makes an object of that, on as
 /// many threads as there are processors. What `cache` holds of the same function for the same `target` is taken from
 /// there; what is made is kept there. `module` stays as it is. Fails with the first function's error.
 llvm::Expected<std::vector<std::string>>
-compileParts(const llvm::Module &module, llvm::StringRef target, const KernelCache &cache,
+compileParts(const llvm::Module &module, llvm::StringRef target, const KernelCache &cache, const KnownKernels &known,
              llvm::function_ref<llvm::Expected<std::string>(llvm::Module &)> compile);
 
 } // namespace ztc::codegen

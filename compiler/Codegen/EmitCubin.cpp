@@ -297,19 +297,37 @@ static bool parseImage(StringRef text, KernelImage &image) {
   return true;
 }
 
-Error emitCubin(Module &module, KernelImage &image, const OutsideKernels &outside, const KernelCache &cache) {
-  const std::string ptxas = findPtxas();
-  if (!cache.isOpen())
-    return compileCubin(module, image, outside, ptxas);
+std::string cubinKey(StringRef target, ArrayRef<std::string> contents) {
+  const std::string assembler = identityOf(findPtxas());
+  SmallVector<StringRef> parts{target, assembler};
+  append_range(parts, contents);
+  return KernelCache::keyOf(parts);
+}
+
+/// Of a module, where the contents of its kernels are not known or something comes from outside.
+static std::string cubinKey(const Module &module, StringRef target, const OutsideKernels &outside, StringRef ptxas) {
   SmallString<0> bitcode;
   raw_svector_ostream stream(bitcode);
   WriteBitcodeToFile(module, stream, /*ShouldPreserveUseListOrder=*/true);
   const std::string assembler = identityOf(ptxas);
-  SmallVector<StringRef> parts{image.target, bitcode, assembler};
+  SmallVector<StringRef> parts{target, bitcode, assembler};
   append_range(parts, outside.pieces);
   append_range(parts, outside.symbols);
-  const std::string key = KernelCache::keyOf(parts);
-  if (std::optional<std::string> known = cache.find(key); known && parseImage(*known, image))
+  return KernelCache::keyOf(parts);
+}
+
+Error emitCubin(Module &module, KernelImage &image, const OutsideKernels &outside, const KernelCache &cache,
+                ArrayRef<std::string> contents, StringRef known) {
+  if (!known.empty())
+    return parseImage(known, image) ? Error::success()
+                                    : createStringError("a kept image for " + image.target + " is none");
+  const std::string ptxas = findPtxas();
+  if (!cache.isOpen())
+    return compileCubin(module, image, outside, ptxas);
+  const bool hasOutside = !outside.pieces.empty() || !outside.symbols.empty();
+  const std::string key = contents.empty() || hasOutside ? cubinKey(module, image.target, outside, ptxas)
+                                                         : cubinKey(image.target, contents);
+  if (std::optional<std::string> kept = cache.find(key); kept && parseImage(*kept, image))
     return Error::success();
   if (Error error = compileCubin(module, image, outside, ptxas))
     return error;

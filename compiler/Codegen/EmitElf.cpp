@@ -135,9 +135,9 @@ Expected<std::string> emitObject(Module &module, StringRef cpu, bool isOptimized
 }
 
 Expected<std::string> emitElf(const Module &module, StringRef cpu, const OutsideKernels &outside,
-                              const KernelCache &cache) {
-  Expected<std::vector<std::string>> objects =
-      compileParts(module, cpu, cache, [&](Module &part) { return emitObject(part, cpu, /*isOptimized=*/false); });
+                              const KernelCache &cache, const KnownKernels &known) {
+  Expected<std::vector<std::string>> objects = compileParts(
+      module, cpu, cache, known, [&](Module &part) { return emitObject(part, cpu, /*isOptimized=*/false); });
   if (!objects)
     return objects.takeError();
   return linkObjects(*objects, /*imports=*/false, outside);

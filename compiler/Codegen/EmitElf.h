@@ -1,5 +1,6 @@
 // From a lowered module to position-independent shared objects.
 #pragma once
+#include "compiler/Codegen/CompileParts.h"
 #include "compiler/Codegen/OutsideKernels.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -19,7 +20,7 @@ class KernelCache;
 /// Thread-safe; one call links at a time. Errors name the symbol that stayed undefined, or what the code generator
 /// refused. `outside`: objects that are linked into it, and the symbols that these must define.
 llvm::Expected<std::string> emitElf(const llvm::Module &module, llvm::StringRef cpu, const OutsideKernels &outside,
-                                    const KernelCache &cache);
+                                    const KernelCache &cache, const KnownKernels &known);
 
 /// An object file of `module`, which it consumes, for `cpu`. `isOptimized`: it was optimised already, for another
 /// target. Thread-safe.

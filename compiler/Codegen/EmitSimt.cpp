@@ -268,8 +268,9 @@ static Expected<std::string> compileKernel(Module &module) {
   return emitObject(module, "x86-64-v3", /*isOptimized=*/true);
 }
 
-Error emitSimt(const Module &module, KernelImage &image, const OutsideKernels &outside, const KernelCache &cache) {
-  Expected<std::vector<std::string>> objects = compileParts(module, image.target, cache, compileKernel);
+Error emitSimt(const Module &module, KernelImage &image, const OutsideKernels &outside, const KernelCache &cache,
+               const KnownKernels &known) {
+  Expected<std::vector<std::string>> objects = compileParts(module, image.target, cache, known, compileKernel);
   if (!objects)
     return objects.takeError();
   Expected<std::string> bytes = linkObjects(*objects, /*imports=*/true, outside);

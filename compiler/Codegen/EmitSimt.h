@@ -1,6 +1,7 @@
 // GPU kernels for a machine without a GPU: the LLVM IR that NVPTX would get, compiled for x86-64.
 #pragma once
 #include "compiler/Codegen/Codegen.h"
+#include "compiler/Codegen/CompileParts.h"
 #include "compiler/Codegen/OutsideKernels.h"
 #include "llvm/Support/Error.h"
 
@@ -23,6 +24,6 @@ inline constexpr llvm::StringLiteral kPrefetch = "prefetch.global.L2 [$0];";
 /// whose functions are called in the same way, which are linked into it, and the symbols that these must define; NVVM's
 /// intrinsics are imports of theirs too, and an access that they do not report is not looked at.
 llvm::Error emitSimt(const llvm::Module &module, KernelImage &image, const OutsideKernels &outside,
-                     const KernelCache &cache);
+                     const KernelCache &cache, const KnownKernels &known);
 
 } // namespace ztc::codegen

@@ -82,6 +82,16 @@ def ExpandMath : Pass<"ztc-expand-math", "mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def ReuseKernels : Pass<"ztc-reuse-kernels", "mlir::ModuleOp"> {
+  let summary = "Takes machine code of earlier compilations for functions of `@kernels`.";
+  let description = [{
+    A function that was compiled before for all targets loses its body and is private; `kernel.objects` has its objects. What a GPU's image holds is kept as a
+    whole, in `kernel.images` of `@gpu`: its functions lose their bodies where all that is wanted of all of them is known. Every function that is looked for gets
+    `kernel.content`, under which ztc-compile-kernels keeps what it makes. Kernels from outside change nothing here: then nothing is taken.
+  }];
+  let options = [KernelTargets, Option<"cache", "cache", "std::string", "", "folder of machine code that earlier compilations made; empty: none">];
+}
+
 def LowerKernels : Pass<"ztc-lower-kernels", "mlir::ModuleOp"> {
   let summary = "Takes the functions of `@kernels` to the LLVM dialect.";
   let description = [{

@@ -29,6 +29,15 @@ void ztc::populateCodegenPipeline(mlir::OpPassManager &pm, const CodegenOptions 
   reached(KernelLevel::Mapped);
   pm.addPass(createExpandMath());
   reached(KernelLevel::Expanded);
+  // Who looks at lowered kernels, a dump or a plugin's pass, sees all of them.
+  mlir::OpPassManager seen(pm.getOpName().value_or(mlir::OpPassManager::getAnyOpAnchorName()));
+  if (options.after)
+    options.after(seen, KernelLevel::Lowered);
+  if (!options.cache.empty() && seen.empty()) {
+    ReuseKernelsOptions reuse = withTargets(ReuseKernelsOptions());
+    reuse.cache = options.cache;
+    pm.addPass(createReuseKernels(reuse));
+  }
   pm.addPass(createLowerKernels());
   reached(KernelLevel::Lowered);
   CompileKernelsOptions compile = withTargets(CompileKernelsOptions());

@@ -35,6 +35,15 @@ with scratch() as work:
         mended, _ = compiled("mended", f"--target={target}", f"--kernel-cache={cache}")
         check(f"{target}: what is damaged is made again", mended == plain and all(path.stat().st_size > 32 for path in made))
 
+    # A dump shows kernels whole, whether or not they are known.
+    shutil.rmtree(cache)
+    dumps = {}
+    for name in ("unknown", "known"):
+        plan, _ = compiled(name, "--target=x86-64-v3,simt", f"--kernel-cache={cache}", f"--dump-phases={work / name}")
+        lowered = next((work / name).glob("*.5-lowered.mlir")).read_text()
+        dumps[name] = plan, lowered.split("\n", 1)[1]
+    check("a dump of lowered kernels shows their bodies, known or not", dumps["known"] == dumps["unknown"] and "llvm.return" in dumps["known"][1])
+
     # The same kernels for ztc check, which makes a whole plan and keeps none.
     shutil.rmtree(cache)
     run("ztc", "check", model, "--batch=2", "--seq=16", env={**os.environ, "ZTC_KERNEL_CACHE": str(cache)})
