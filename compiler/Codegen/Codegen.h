@@ -70,6 +70,7 @@ struct KernelImage {
   unsigned cudaVersion = 0;                         ///< of a cubin: its assembler's, 1000 major + 10 minor
   std::map<std::string, KernelResources> resources; ///< by kernel; of a cubin
   std::map<std::string, DeviceLaunch> launches;     ///< by kernel; of targets with blocks of threads
+  bool waits = false; ///< kernels begin by waiting for those before them (programmatic dependent launch)
 };
 
 /// Targets of the host device, the widest last. Those of GPUs: DeviceTargets.h.

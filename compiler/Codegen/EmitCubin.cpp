@@ -8,6 +8,7 @@
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -220,6 +221,20 @@ static Expected<std::string> writePtx(Module &module, TargetMachine &machine, St
   return ptx.str().str();
 }
 
+/// Kernels begin by waiting until those before them are done and what they wrote is seen; then the next ones may come
+/// on the way (PTX ISA, griddepcontrol). After everything that moves instructions: no access to memory may go before
+/// it.
+static void waitForEarlierKernels(Module &module) {
+  auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    IRBuilder<> builder(&function.getEntryBlock(), function.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
+    for (StringRef instruction : {"griddepcontrol.wait;", "griddepcontrol.launch_dependents;"})
+      builder.CreateCall(type, InlineAsm::get(type, instruction, "~{memory}", /*hasSideEffects=*/true));
+  }
+}
+
 static Error compileCubin(Module &module, KernelImage &image, const OutsideKernels &outside, const std::string &ptxas) {
   const DeviceTarget *target = findDeviceTarget(image.target);
   if (!target || !(target->products & kFp8Products))
@@ -229,6 +244,9 @@ static Error compileCubin(Module &module, KernelImage &image, const OutsideKerne
     return machine.takeError();
   if (Error error = prepare(module, **machine))
     return error;
+  image.waits = target && (target->instructions & kDependentLaunch);
+  if (image.waits)
+    waitForEarlierKernels(module);
   // Kept for kernels that spill; a clone would not keep the order of uses, which the code generator's choices follow.
   SmallString<0> optimised;
   if (!ptxas.empty()) {
@@ -268,6 +286,7 @@ static std::string printImage(const KernelImage &image) {
   return formatv("{0}", json::Value(json::Object{{"bytes", encodeBase64(image.bytes)},
                                                  {"ptx", image.ptx},
                                                  {"cuda", image.cudaVersion},
+                                                 {"waits", image.waits},
                                                  {"resources", std::move(resources)}}))
       .str();
 }
@@ -282,14 +301,16 @@ static bool parseImage(StringRef text, KernelImage &image) {
   const auto bytes = object ? object->getString("bytes") : std::nullopt,
              ptx = object ? object->getString("ptx") : std::nullopt;
   const auto cuda = object ? object->getInteger("cuda") : std::nullopt;
+  const auto waits = object ? object->getBoolean("waits") : std::nullopt;
   std::vector<char> decoded;
-  if (!resources || !bytes || !ptx || !cuda)
+  if (!waits || !resources || !bytes || !ptx || !cuda)
     return false;
   if (Error error = decodeBase64(*bytes, decoded))
     return consumeError(std::move(error)), false;
   image.bytes.assign(decoded.begin(), decoded.end());
   image.ptx = ptx->str();
   image.cudaVersion = unsigned(*cuda);
+  image.waits = *waits;
   for (const auto &[kernel, taken] : *resources)
     if (const json::Array *pair = taken.getAsArray(); pair && pair->size() == 2)
       image.resources[kernel.str()] = {unsigned((*pair)[0].getAsInteger().value_or(0)),

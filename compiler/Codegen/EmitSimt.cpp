@@ -277,6 +277,7 @@ Error emitSimt(const Module &module, KernelImage &image, const OutsideKernels &o
   if (!bytes)
     return bytes.takeError();
   image.bytes = std::move(*bytes);
+  image.waits = true; // the engine executes kernels in their order
   return Error::success();
 }
 

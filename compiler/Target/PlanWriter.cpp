@@ -334,6 +334,7 @@ LogicalResult PlanWriter::writeKernel(plan_ir::KernelOp kernel) {
       version.set_shared_bytes(field("shared_bytes"));
       version.set_registers(field("registers"));
       version.set_local_bytes(field("local_bytes"));
+      version.set_waits(bool(device.get("waits")));
     }
     version.set_image(*image);
     version.set_target(out.images(*image).target());

@@ -124,6 +124,8 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
                                            field("local_bytes", taken.localBytes)};
         if (outside != image.outside.end())
           fields.push_back(outsideOf(b, outside->second));
+        else if (image.waits)
+          fields.push_back(b.getNamedAttr("waits", b.getUnitAttr()));
         versions.push_back(b.getDictionaryAttr(fields));
       }
     }

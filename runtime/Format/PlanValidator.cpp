@@ -291,10 +291,12 @@ private:
 
   static Status checkGeometry(const Kernel::Version &version, const std::string &where) {
     if (!isGpuTarget(version.target())) {
-      if (version.block_threads() || version.units_per_block() || version.shared_bytes())
+      if (version.block_threads() || version.units_per_block() || version.shared_bytes() || version.waits())
         return dataLoss(fmt::format("{}: a version for '{}' has no blocks", where, version.target()));
       return Status::ok();
     }
+    if (version.waits() && !version.outside().empty())
+      return dataLoss(fmt::format("{}: nobody knows whether a kernel from outside waits", where));
     // What no GPU's block exceeds: 1024 threads, 227 KiB of shared memory.
     if (version.block_threads() == 0 || version.block_threads() > 1024 || version.units_per_block() == 0 ||
         version.shared_bytes() > 227u * 1024)

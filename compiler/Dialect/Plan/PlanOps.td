@@ -63,7 +63,7 @@ def Plan_ImageOp : Plan_Op<"image", [Symbol]> {
 }
 
 def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
-  let summary = "A generated kernel: its symbol, form, readable text, and the images that hold it: a symbol, or a dictionary with `image`, for a GPU the block's fields of Kernel.Version in plan.proto, and `outside` where it was not generated.";
+  let summary = "A generated kernel: its symbol, form, readable text, and the images that hold it: a symbol, or a dictionary with `image`, for a GPU the block's fields of Kernel.Version in plan.proto, `outside` where it was not generated, and `waits` where it may be launched while the kernel before it ends.";
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$form, ArrayAttr:$images, DefaultValuedAttr<StrAttr, "\"\"">:$text);
   let assemblyFormat = "$sym_name $form $images attr-dict";
 }

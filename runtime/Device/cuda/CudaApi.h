@@ -68,6 +68,21 @@ inline constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0, kEventDisab
 // CUstreamCaptureMode: calls of this thread alone that cannot be recorded end a capture.
 inline constexpr int kCaptureThreadLocal = 1;
 inline constexpr unsigned long long kGraphUseNodePriority = 8;
+/// CUlaunchAttribute, of the one kind that we set: whether the kernel may begin while the one before it in the stream
+/// ends.
+struct LaunchAttribute {
+  int id = 6; ///< CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+  char padding[4] = {};
+  int allowed = 1;
+  char rest[60] = {};
+};
+/// CUlaunchConfig.
+struct LaunchConfiguration {
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned attributeCount;
+};
 // cuLaunchKernel's `extra`: the parameters as one buffer.
 inline void *const kLaunchEnd = nullptr;
 inline void *const kLaunchBufferPointer = reinterpret_cast<void *>(uintptr_t(1));
@@ -128,6 +143,7 @@ inline void *const kLaunchBufferSize = reinterpret_cast<void *>(uintptr_t(2));
   X(cuFuncGetAttribute, (int *value, int attribute, Function function))                                                \
   X(cuLaunchKernel,                                                                                                    \
     (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,              \
-     unsigned blockZ, unsigned sharedBytes, Stream stream, void **parameters, void **extra))
+     unsigned blockZ, unsigned sharedBytes, Stream stream, void **parameters, void **extra))                           \
+  X(cuLaunchKernelEx, (const LaunchConfiguration *configuration, Function function, void **parameters, void **extra))
 
 } // namespace ztc::cuda

@@ -104,7 +104,7 @@ Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
     cuda::Module &module = modules_[version.image()];
     if (!module)
       ZTC_RETURN_IF_ERROR(loadImage(plan.images(int(version.image())), gpu, module));
-    CudaKernel found{nullptr, version.block_threads(), version.units_per_block()};
+    CudaKernel found{nullptr, version.block_threads(), version.units_per_block(), version.waits()};
     if (driver_.cuModuleGetFunction(&found.function, module, kernel.name().c_str()) != cuda::kSuccess)
       return dataLoss(fmt::format("the kernel image for {} lacks {}", target_, kernel.name()));
     int threads = 0;
@@ -135,6 +135,13 @@ Status CudaStep::launch(const CudaKernel &kernel, const uint64_t *parameters, si
   size_t bytes = count * sizeof(uint64_t);
   void *extra[] = {cuda::kLaunchBufferPointer, const_cast<uint64_t *>(parameters), cuda::kLaunchBufferSize, &bytes,
                    cuda::kLaunchEnd};
+  if (kernel.waits && resources_.overlapsLaunches) {
+    cuda::LaunchAttribute mayOverlap;
+    const cuda::LaunchConfiguration configuration{unsigned(blocks), 1,           1, kernel.blockThreads, 1, 1, 0,
+                                                  stream_,          &mayOverlap, 1};
+    return driver().check(driver().cuLaunchKernelEx(&configuration, kernel.function, nullptr, extra),
+                          "cuLaunchKernelEx");
+  }
   return driver().check(driver().cuLaunchKernel(kernel.function, unsigned(blocks), 1, 1, kernel.blockThreads, 1, 1, 0,
                                                 stream_, nullptr, extra),
                         "cuLaunchKernel");

@@ -94,6 +94,7 @@ struct CudaDriver {
   using MemoryHandle = cuda::MemoryHandle;
   using MemoryProperties = cuda::MemoryProperties;
   using MemoryAccess = cuda::MemoryAccess;
+  using LaunchConfiguration = cuda::LaunchConfiguration;
   ZTC_CUDA_FUNCTIONS(ZTC_DECLARE)
 #undef ZTC_DECLARE
   int version = 0;            ///< of CUDA that the driver supports at most: 1000 major + 10 minor

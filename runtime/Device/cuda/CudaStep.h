@@ -28,6 +28,7 @@ struct CudaKernel {
   cuda::Function function = nullptr;
   uint32_t blockThreads = 0;
   uint32_t unitsPerBlock = 1;
+  bool waits = false; ///< may be launched while the kernel before it ends
 };
 
 /// The plan's kernels for this GPU.
@@ -98,6 +99,7 @@ struct CudaResources {
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
   CudnnGraphs cudnn;
+  bool overlapsLaunches = false;              ///< this GPU and driver take kernels that wait for one another
   bool deterministic = true;                  ///< whether attention's gradient has to have the same bits each time
   std::vector<CudaAttentionStep *> attention; ///< the prepared steps of it, in their order
   /// The matrix products of the prepared steps, by call signature.

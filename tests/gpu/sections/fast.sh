@@ -16,6 +16,8 @@ for model in $(plansIn bench); do
   [ -e "$results/$model-cudnn1.jsonl" ] && [ $status = 0 ] || continue
   train 100 "$results/$model-any-order.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --deterministic=no
   verdict "$model, --deterministic=no" $? "$(rate "$results/$model-any-order.jsonl") tokens/s $(reason "$results/$model-any-order.txt")"
+  ZTC_CUDA_PDL=0 train 100 "$results/$model-no-overlap.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=10 --accumulate=8
+  verdict "$model, ZTC_CUDA_PDL=0" $? "$(rate "$results/$model-no-overlap.jsonl") tokens/s $(reason "$results/$model-no-overlap.txt")"
   # Its own run: taking times waits after each program.
   train 100 "$results/$model-profile.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=6 --accumulate=8 --profile
   verdict "$model: its profile" $? "see $model-profile.txt $(reason "$results/$model-profile.txt")"

@@ -310,6 +310,15 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY, unsigne
       fail(kLaunchFailed, "kernel " + function->name + ": " + status.message());
   });
 }
+Result cuLaunchKernelEx(const LaunchConfiguration *configuration, Function function, void **parameters, void **extra) {
+  const LaunchConfiguration &c = *configuration;
+  // The one attribute that is known. What it allows, a kernel that overlaps the one before it, is not done here.
+  for (unsigned i = 0; i < c.attributeCount; ++i)
+    if (c.attributes[i].id != LaunchAttribute().id)
+      return kInvalidValue;
+  return cuLaunchKernel(function, c.gridX, c.gridY, c.gridZ, c.blockX, c.blockY, c.blockZ, c.sharedBytes, c.stream,
+                        parameters, extra);
+}
 
 } // extern "C"
 } // namespace ztc::cuda

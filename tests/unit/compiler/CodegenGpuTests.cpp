@@ -279,6 +279,29 @@ TEST(CodegenGpu, EveryTargetIsAssembled) {
   EXPECT_TRUE(isDeviceTarget("simt") && isDeviceTarget("sm_121a") && !isDeviceTarget("host"));
 }
 
+TEST(CodegenGpu, KernelsWaitBeforeTheyTouchMemory) {
+  LargeKernels large;
+  std::vector<llvm::StringRef> names{"sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a", "simt"};
+  auto images = large.module.emit(names);
+  ASSERT_TRUE(mlir::succeeded(images));
+  for (const KernelImage &image : *images) {
+    const bool knowsHow = image.target != "sm_80" && image.target != "sm_89";
+    EXPECT_EQ(image.waits, knowsHow) << image.target;
+    EXPECT_EQ(llvm::StringRef(image.ptx).contains("griddepcontrol"), knowsHow && image.target != "simt") << image.target;
+    if (!knowsHow || image.target == "simt")
+      continue;
+    for (const auto &[kernel, launch] : image.launches) {
+      const llvm::StringRef body = bodyOf(image.ptx, kernel);
+      const size_t wait = body.find("griddepcontrol.wait"), next = body.find("griddepcontrol.launch_dependents");
+      ASSERT_NE(wait, llvm::StringRef::npos) << kernel;
+      EXPECT_LT(wait, next) << kernel;
+      EXPECT_EQ(body.count("griddepcontrol"), 2u) << kernel;
+      for (const char *access : {"ld.global", "st.global", "ld.shared", "st.shared", "cp.async", "prefetch", "atom", "bra", "bar."})
+        EXPECT_GT(body.find(access), next) << kernel << ": " << access;
+    }
+  }
+}
+
 namespace {
 /// The kernels of library calls at the sizes of an 8B model.
 std::vector<KernelDescription> addLibraryCalls(KernelModule &module) {

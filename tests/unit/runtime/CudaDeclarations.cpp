@@ -75,6 +75,11 @@ static_assert(kMaxThreadsPerBlock == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK &
               kClockKilohertz == CU_DEVICE_ATTRIBUTE_CLOCK_RATE &&
               kComputeCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
               kComputeCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(sizeof(LaunchConfiguration) == sizeof(CUlaunchConfig) &&
+              offsetof(LaunchConfiguration, attributes) == offsetof(CUlaunchConfig, attrs) &&
+              sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute) &&
+              offsetof(LaunchAttribute, allowed) == offsetof(CUlaunchAttribute, value) &&
+              LaunchAttribute().id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 static_assert(kFunctionMaxThreads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
               kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
               kEventDefault == CU_EVENT_DEFAULT && kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

@@ -6,7 +6,7 @@
 // CHECK:   plan.kernel @exp "{{.*}}" [@"image.x86-64-v3"]
 // A row of four floats is one thread's work.
 // BLOCKS:  plan.image @image.simt "simt"
-// BLOCKS:  plan.kernel @exp "row" [@"image.x86-64-v3", {block_threads = 128 : i64, image = @image.simt, local_bytes = 0 : i64, registers = 0 : i64, shared_bytes = 0 : i64, units_per_block = 128 : i64}]
+// BLOCKS:  plan.kernel @exp "row" [@"image.x86-64-v3", {block_threads = 128 : i64, image = @image.simt, local_bytes = 0 : i64, registers = 0 : i64, shared_bytes = 0 : i64, units_per_block = 128 : i64, waits}]
 // UNKNOWN: there is no code generation for target 'sm_12'; known are host, x86-64-v3, x86-64-v4, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a, simt
 func.func @eval(%x: tensor<8x4xf32>) -> tensor<8x4xf32> attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "exp"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32> {
