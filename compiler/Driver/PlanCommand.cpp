@@ -34,6 +34,14 @@ constexpr uint64_t kLongestRow = 1 << 20;
 /// At most so many processes search, each of 300 to 500 MiB.
 constexpr unsigned kMostProcesses = 16;
 
+/// The smallest number of rows a step from kUsualGlobalBatch on that all numbers of ranks divide.
+uint64_t usualGlobalBatch(const std::vector<unsigned> &worlds) {
+  uint64_t all = 1;
+  for (unsigned world : worlds)
+    all = std::lcm(all, uint64_t(world));
+  return roundUp(kUsualGlobalBatch, all);
+}
+
 /// What one method is asked, in this order.
 enum class Question { Rows, Below, Least };
 
@@ -82,9 +90,17 @@ private:
   std::vector<StagePart> partsOfMissing(const PlanMethod &method) const;
   LogicalResult addToTable(const PlanMethod &method);
   void recommend();
-  /// Of a method that does not fit; `sharded` is its trial at stage 3, made where it is first needed.
-  LogicalResult explainMissing(const PlanMethod &method, const report::TrainingChoice &smallest,
-                               std::optional<Trial> &sharded);
+  /// Trials of a method at stage 3, by their micro-batch.
+  using Trials = std::map<uint64_t, Trial>;
+  /// Of a method that does not fit. Trials are made where they are first needed.
+  LogicalResult explainMissing(const PlanMethod &method, const report::TrainingChoice &smallest, Trials &trials);
+  /// A method at stage 3 on so many ranks as `ztc plan --gpus=RANKS --zero=3` looks at it, with the smallest
+  /// micro-batch.
+  CompileOptions optionsOn(const PlanMethod &method, unsigned ranks) const;
+  /// As --global-batch, where nothing else is said: the default on so many ranks.
+  uint64_t globalBatchOn(unsigned ranks) const;
+  /// What more ranks, or stage 3, would make fit: "" where no number of them does.
+  FailureOr<std::string> ranksThatFit(const PlanMethod &method, const report::TrainingChoice &smallest, Trials &trials);
   FailureOr<uint64_t> longestRow(const report::TrainingChoice &choice);
 
   const PlanScope &scope;
@@ -132,8 +148,7 @@ std::vector<StagePart> Search::partsOf(const PlanMethod &method) const {
 }
 
 std::vector<StagePart> Search::partsBelow(const PlanMethod &method) const {
-  const bool hasSpace = scope.gpu ? !options.given.count("host-mem") || options.hostMemory : options.hostMemory != 0;
-  if (!hasSpace && options.disk.empty())
+  if (!scope.hasSpaceBelow())
     return {};
   const auto known = found.find(&method);
   std::vector<StagePart> parts;
@@ -266,7 +281,7 @@ LogicalResult Search::addToTable(const PlanMethod &method) {
     return std::tuple(a.world, -a.tokensPerSecond(), a.stage) < std::tuple(b.world, -b.tokensPerSecond(), b.stage);
   });
   llvm::append_range(table.choices, rows);
-  std::optional<Trial> sharded;
+  Trials trials;
   for (unsigned world : options.gpus) {
     if (mine.hasRows(world) || Found::hasWorld(mine.below, world))
       continue;
@@ -274,28 +289,70 @@ LogicalResult Search::addToTable(const PlanMethod &method) {
     for (const auto &[place, choice] : mine.smallest)
       if (place.first == world && (!least || choice.neededBytes < least->neededBytes))
         least = &choice;
-    if (least && failed(explainMissing(method, *least, sharded)))
+    if (least && failed(explainMissing(method, *least, trials)))
       return failure();
   }
   return success();
 }
 
-LogicalResult Search::explainMissing(const PlanMethod &method, const report::TrainingChoice &smallest,
-                                     std::optional<Trial> &sharded) {
-  if (!sharded) {
-    CompileOptions used = scope.optionsOf(method, smallest.batch);
-    used.zero = 3;
-    sharded.emplace(used);
+uint64_t Search::globalBatchOn(unsigned ranks) const {
+  return request.globalBatch ? request.globalBatch : usualGlobalBatch({ranks});
+}
+
+CompileOptions Search::optionsOn(const PlanMethod &method, unsigned ranks) const {
+  uint64_t batch = std::max<uint64_t>(1, options.batch), rows = roundUp(globalBatchOn(ranks), ranks * batch);
+  if (method.updatesInBackward && options.batch)
+    rows = ranks * batch;
+  else if (method.updatesInBackward)
+    batch = rows / ranks;
+  CompileOptions used = scope.optionsOf(method, batch);
+  used.zero = 3;
+  used.gpus = {ranks};
+  used.gpusGiven = true;
+  used.globalBatch = rows;
+  used.accumulate = unsigned(rows / (ranks * batch));
+  if (scope.gpu && !options.given.count("reserve"))
+    used.memoryReserve = std::max(scope.reserveBytes, estimatedReserveBytes(scope.gpu->target, ranks));
+  scope.openSpaces(used);
+  return used;
+}
+
+FailureOr<std::string> Search::ranksThatFit(const PlanMethod &method, const report::TrainingChoice &smallest,
+                                            Trials &trials) {
+  // One rank holds at stage 3 what it holds at others, but for what moves below the device.
+  const bool hasOtherStage = !llvm::is_contained(options.stages, 3u) && (smallest.world > 1 || scope.hasSpaceBelow());
+  std::optional<uint64_t> leastBytes;
+  for (unsigned ranks = smallest.world * (hasOtherStage ? 1 : 2); ranks <= kMostTriedRanks; ranks *= 2) {
+    const CompileOptions used = optionsOn(method, ranks);
+    const std::optional<StepMeasure> step = trials.try_emplace(used.batch, used).first->second.smallest(used);
+    if (!step)
+      return failure();
+    if (step->peakBytes <= arenaBudgetBytes(used)) {
+      std::string text = llvm::formatv("fits on {0} with --zero=3", ranks);
+      if (used.globalBatch != globalBatchOn(ranks))
+        text += llvm::formatv(" --global-batch={0}", used.globalBatch);
+      if (step->hostBytes)
+        text += ", " + formatSize(step->hostBytes) + " of each on the host";
+      if (step->diskBytes)
+        text += ", " + formatSize(step->diskBytes) + " of each on disk";
+      return text;
+    }
+    if (leastBytes && step->peakBytes >= *leastBytes)
+      break;
+    if (ranks > 1) // one rank gathers nothing
+      leastBytes = step->peakBytes;
   }
-  std::optional<Trial::Ranks> more = sharded->moreRanks(2 * smallest.world);
-  if (!more)
+  return std::string();
+}
+
+LogicalResult Search::explainMissing(const PlanMethod &method, const report::TrainingChoice &smallest, Trials &trials) {
+  FailureOr<std::string> help = ranksThatFit(method, smallest, trials);
+  if (failed(help))
     return failure();
-  report::MissingMemory missing{smallest, ""};
-  if (more->fits)
-    missing.help = llvm::formatv("fits on {0} with --zero=3", more->ranks);
-  else if (method.updatesInBackward && smallest.batch > 1)
+  report::MissingMemory missing{smallest, *help};
+  if (missing.help.empty() && method.updatesInBackward && smallest.batch > 1)
     missing.help = "a step is one micro-step, of all rows of a rank: a smaller --global-batch";
-  else if (table.sequence > 1)
+  else if (missing.help.empty() && table.sequence > 1)
     missing.help = "activations alone are too large: a smaller --seq";
   table.missing.push_back(std::move(missing));
   return success();
@@ -383,14 +440,6 @@ LogicalResult Search::run() {
       table.choices[index].longest = rowLength;
     }
   return success();
-}
-
-/// The smallest number of rows a step from `least` on that all numbers of ranks divide.
-uint64_t usualGlobalBatch(const std::vector<unsigned> &worlds) {
-  uint64_t all = 1;
-  for (unsigned world : worlds)
-    all = std::lcm(all, uint64_t(world));
-  return roundUp(kUsualGlobalBatch, all);
 }
 
 } // namespace

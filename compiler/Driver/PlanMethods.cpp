@@ -1,5 +1,6 @@
 #include "compiler/Driver/PlanMethods.h"
 #include "compiler/Driver/CommandText.h"
+#include "compiler/Driver/Offload.h"
 #include "compiler/Driver/RegisteredNames.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -66,6 +67,16 @@ CompileOptions PlanScope::optionsOf(const PlanMethod &method, uint64_t batch) co
   return used;
 }
 
+uint64_t PlanScope::hostMemory() const {
+  return gpu && !options.given.count("host-mem") ? kAnyHostMemory : options.hostMemory;
+}
+
+void PlanScope::openSpaces(CompileOptions &used) const {
+  used.hostMemory = hostMemory();
+  used.disk = options.disk;
+  used.diskMemory = options.diskMemory;
+}
+
 /// What the user typed that the command has to say again.
 static std::string givenAgain(const CompileOptions &o) {
   std::string text;
@@ -114,7 +125,7 @@ void PlanScope::addCommands(report::TrainingChoice &choice, const CompileOptions
   if (used.updateTime != UpdateTime::After)
     add("update", wordOf(used.updateTime));
   add("mem", std::to_string(availableBytes) + "B");
-  if (reserveBytes)
+  if (reserveBytes || gpu) // of a GPU an estimate stands where none is said
     add("reserve", std::to_string(reserveBytes) + "B");
   if (choice.hostBytes)
     add("host-mem", options.hostMemory ? std::to_string(options.hostMemory) + "B" : roomFor(choice.hostBytes));

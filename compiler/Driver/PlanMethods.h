@@ -35,8 +35,16 @@ struct PlanScope {
 
   /// The options of a compilation by this method.
   CompileOptions optionsOf(const PlanMethod &method, uint64_t batch) const;
+  /// Whether anything may lie below the device.
+  bool hasSpaceBelow() const { return hostMemory() || !options.disk.empty(); }
+  /// Lets what need not lie on the device lie below it.
+  void openSpaces(CompileOptions &used) const;
   /// Fills `compile` and `run` of a choice that was measured with these options.
   void addCommands(report::TrainingChoice &choice, const CompileOptions &used) const;
+
+private:
+  /// What a rank may take of the host's memory for what lies below the device.
+  uint64_t hostMemory() const;
 };
 
 } // namespace ztc::driver

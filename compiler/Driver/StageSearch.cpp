@@ -62,9 +62,7 @@ public:
       used.gpus = {world};
       used.gpusGiven = true;
       used.accumulate = unsigned(scope.globalBatch / (world * batch));
-      used.hostMemory = scope.options.hostMemory || !scope.gpu ? scope.options.hostMemory : kAnyHostMemory;
-      used.disk = scope.options.disk;
-      used.diskMemory = scope.options.diskMemory;
+      scope.openSpaces(used);
       used.needsOffload = batch == *batches().begin() && llvm::is_contained(part.fullWorlds, world);
       session.restore(sharded, used);
       if (best.count(world)) {

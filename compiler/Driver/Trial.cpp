@@ -5,9 +5,6 @@ using namespace mlir;
 
 namespace ztc::driver {
 
-/// At most so many ranks are tried.
-static constexpr unsigned kMostTriedRanks = 1024;
-
 std::optional<CompileOptions> onRanks(CompileOptions options, unsigned world) {
   options.gpus = {world};
   options.gpusGiven = true;
@@ -32,31 +29,36 @@ Trial::Trial(CompileOptions given) : session(std::move(given)) {
     probe.emplace(session.probe());
 }
 
-std::optional<uint64_t> Trial::smallestPeak(const CompileOptions &used) {
+std::optional<StepMeasure> Trial::smallest(const CompileOptions &used) {
   const SmallVector<PlanShape> shapes = shapesOfBudget(used);
-  const auto peak = [&](StepProbe &probe) -> std::optional<uint64_t> {
+  const auto smallestOf = [&](StepProbe &probe) -> std::optional<StepMeasure> {
     FailureOr<RecomputeDecision> decision = session.decide(probe, shapes, 0);
-    return succeeded(decision) ? std::optional(decision->chosen.peakBytes) : std::nullopt;
+    return succeeded(decision) ? std::optional(decision->chosen) : std::nullopt;
   };
   if (probe)
-    return peak(*probe);
+    return smallestOf(*probe);
   if (!sharded)
     return std::nullopt;
   session.restore(*sharded, used);
   if (failed(session.chooseOffload()))
     return std::nullopt;
   StepProbe moved = session.probe();
-  return peak(moved);
+  return smallestOf(moved);
+}
+
+std::optional<uint64_t> Trial::smallestPeak() {
+  const std::optional<StepMeasure> step = smallest(options);
+  return step ? std::optional(step->peakBytes) : std::nullopt;
 }
 
 std::optional<Trial::Ranks> Trial::moreRanks(unsigned first) {
   std::optional<Ranks> least;
   for (unsigned ranks = first; ranks <= std::max(kMostTriedRanks, first); ranks *= 2) {
     const std::optional<CompileOptions> used = onRanks(options, ranks);
-    std::optional<uint64_t> peak = used ? smallestPeak(*used) : std::nullopt;
-    if (!peak || (least && *peak >= least->peakBytes))
+    const std::optional<StepMeasure> step = used ? smallest(*used) : std::nullopt;
+    if (!step || (least && step->peakBytes >= least->peakBytes))
       break;
-    least = Ranks{ranks, *peak, *peak <= arenaBudgetBytes(*used)};
+    least = Ranks{ranks, step->peakBytes, step->peakBytes <= arenaBudgetBytes(*used)};
     if (least->fits)
       break;
   }

@@ -5,15 +5,20 @@
 
 namespace ztc::driver {
 
+/// At most so many ranks are tried where more may help.
+constexpr unsigned kMostTriedRanks = 1024;
+
 /// One model up to phase `shard`, measured on any number of ranks with everything computed again that saves memory, and
 /// with what --host-mem and --disk have room for where the options open a space below the device.
 class Trial {
 public:
   explicit Trial(CompileOptions options);
 
-  /// The smallest peak on the ranks that --mem holds for, without the reserve; none where the model does not compile,
-  /// after a diagnostic.
-  std::optional<uint64_t> smallestPeak() { return smallestPeak(options); }
+  /// The step with the smallest peak on the ranks that --mem holds for, without the reserve; none where the model does
+  /// not compile, after a diagnostic. `used`: options that differ in nothing that phase `shard` and those before read.
+  std::optional<StepMeasure> smallest(const CompileOptions &used);
+  /// That peak, with the options of the trial.
+  std::optional<uint64_t> smallestPeak();
   struct Ranks {
     unsigned ranks;
     uint64_t peakBytes; ///< of each, without the reserve
@@ -28,8 +33,6 @@ public:
   int64_t attribute(llvm::StringRef name);
 
 private:
-  std::optional<uint64_t> smallestPeak(const CompileOptions &used);
-
   Session session;
   CompileOptions options;                   ///< with what IR of --from says
   std::optional<StepProbe> probe;           ///< with everything on the device
