@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Training in fp8 with delayed scaling: beside PyTorch's fp8 and fp32 (tests/golden/fp8); stages, ranks, micro-steps, recomputation and fusion change no bit; checkpoints;
+"""Training in fp8 with delayed scaling: beside PyTorch's of the same scaling and fp32 (tests/golden/fp8, made by fp8_delayed.py there), also where codes are cut; stages, ranks, micro-steps, recomputation and fusion change no bit; checkpoints;
 evaluation; a GPU of the stand-ins; what is refused."""
+import hashlib
 import json
 import math
 
@@ -8,7 +9,16 @@ from support import GOLDEN, check, finish, gradient_errors, numbers, optimizer_a
 
 FOLDER = GOLDEN / "fp8"
 golden = json.loads((FOLDER / "fp8.json").read_text())
-KEYS = ("first_loss", "gradient", "losses")
+delayed = json.loads((FOLDER / "delayed.json").read_text())
+KEYS = ("first_loss", "gradient", "losses", "norms")
+KINDS = ("e5m2", "e4m3", "e5m2-fused", "e4m3-fused")
+
+
+def limits_of(way, which):
+    """Twice what PyTorch's delayed scaling is off its fp32 (own_differences), or off itself where attention is computed by others of its ways (other_attention)."""
+    return [2 * delayed[way][which][key] for key in KEYS]
+
+
 STAND_INS = stand_ins(2, ZTC_CUDNN="0")
 DATA = f"--data={FOLDER / 'data.safetensors'}"
 
@@ -29,25 +39,62 @@ def worst(mine, want):
     return max((error, name) for name, error in gradient_errors(mine, want).items())
 
 
+def close(case, mine, steps, want, losses, limits):
+    """The last steps of a run."""
+    first = len(losses["losses"]) - len(steps)
+    check(f"{case}: worst gradient", worst(mine, want)[0] <= limits[1], worst(mine, want))
+    off = [abs(s["loss"] - w) for s, w in zip(steps, losses["losses"][first:])]
+    check(f"{case}: first loss", off[0] <= (limits[2] if first else limits[0]), off[0])
+    check(f"{case}: losses over {len(steps)} steps", max(off) <= limits[2], off)
+    norms = [abs(s["grad_norm"] - w) / w for s, w in zip(steps, losses["gradient_norms"][first:])]
+    check(f"{case}: norms over {len(steps)} steps", max(norms) <= limits[3], norms)
+
+
+def part(plan, *more, steps, ranks=2):
+    """A run that is saved or resumed: the steps of its log."""
+    log = plan.parent / "log"
+    log.unlink(missing_ok=True)
+    arguments = [x for x in optimizer_arguments(golden) if "--device" not in x and x != "--no-save"]
+    run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", *arguments, "--device=cpu", "--threads=1", *([f"--ranks={ranks}"] if ranks > 1 else []), *more)
+    return read_log(log)[1]
+
+
+def scale_maxima(folder, factor):
+    """Changes the absolute maxima of a checkpoint, and the checksum."""
+    state = json.loads((folder / "trainer.json").read_text())
+    state["fp8_maxima"] = [m * factor for m in state["fp8_maxima"]]
+    (folder / "trainer.json").write_text(json.dumps(state))
+    text, manifest = (folder / "trainer.json").read_bytes(), json.loads((folder / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        if entry["name"] == "trainer.json":
+            entry |= {"size": len(text), "sha256": [hashlib.sha256(text).hexdigest()]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
 def texts(plan):
     return run("ztc", "inspect", plan, "--text").stdout.splitlines()
 
 
 with scratch() as work:
-    # The first step's scales are those of its own numbers, found before it: what dynamic scaling has, but for what codes of the way there change. Later ones are a step
-    # old, and the learning rate is small beside that.
+    # q, k, v and gate, up are merged, as PyTorch's fused layers are; kept apart they have cotangents of their own.
     exact = read_safetensors(FOLDER / "golden.safetensors")
-    for kind in ("e5m2-fused", "e4m3-fused"):
-        plan = compile_plan(work, kind, f"--fp8-gradients={kind.split('-')[0]}")
-        mine, steps = train(work, plan)
+    for kind in KINDS:
+        merged = [] if kind.endswith("-fused") else ["--disable-pass=ztc-merge-products"]
+        mine, steps = train(work, compile_plan(work, kind, f"--fp8-gradients={kind.split('-')[0]}", *merged))
         if not steps:
             continue
-        for beside, want, losses, differences in (("fp32", exact, golden["losses"], golden[kind]["own_differences"]),
-                                                  ("PyTorch's fp8", read_safetensors(FOLDER / f"{kind}.safetensors"), golden[kind]["losses"], None)):
-            limits = [2 * (differences[key] if differences else max(golden[way]["other_attention"][key] for way in {kind, kind.split("-")[0]})) for key in KEYS]
-            found = [abs(steps[0]["loss"] - losses[0]), worst(mine, want)[0], max(abs(s["loss"] - w) for s, w in zip(steps, losses))]
-            for key, value, limit in zip(KEYS, found, limits):
-                check(f"{kind} beside {beside}: {key}", len(steps) == len(losses) and value <= limit, (value, limit))
+        close(f"{kind} beside fp32", mine, steps, exact, golden, limits_of(kind, "own_differences"))
+        close(f"{kind} beside PyTorch's fp8", mine, steps, read_safetensors(FOLDER / f"{kind}-delayed.safetensors"), delayed[kind], limits_of(kind, "other_attention"))
+    # The maxima that a step is given are what it is scaled by: an eighth of them cuts what is larger.
+    for kind in ("e5m2-fused", "e4m3-fused"):
+        plan, want = work / f"{kind}.bin", delayed[f"{kind}-cut"]
+        part(plan, f"--save={work / kind}", f"--stop-after={delayed['cut_step']}", steps=golden["steps"], ranks=1)
+        scale_maxima(work / kind / f"step-{delayed['cut_step']:08}", delayed["cut"])
+        steps = part(plan, f"--resume={work / kind}", "--no-save", f"--dump-gradients={work / 'gradients'}", steps=golden["steps"], ranks=1)
+        limits = limits_of(f"{kind}-cut", "other_attention")
+        close(f"{kind}, cut", read_safetensors(work / "gradients"), steps, read_safetensors(FOLDER / f"{kind}-cut-delayed.safetensors"), want, limits)
+        whole = [x[delayed["cut_step"]:] for x in (want["losses"], delayed[kind]["losses"])]
+        check(f"{kind}: the cut is seen", max(abs(a - b) for a, b in zip(*whole)) > 3 * limits[KEYS.index("losses")], whole)
 
     # What writes a matrix writes its codes; nothing of this changes a bit.
     one = numbers(train(work, compile_plan(work, "one"), "--threads=1", steps=4)[1])
@@ -88,25 +135,22 @@ with scratch() as work:
     check("predicted = allocated", row["peak_bytes"] == head["allocated_bytes"] == head["predicted_bytes"], (row["peak_bytes"], head["allocated_bytes"]))
 
     # A resumed run knows the maxima: it repeats the undisturbed one, at another stage too.
-    def part(plan, *more, steps):
-        log = work / "log"
-        log.unlink(missing_ok=True)
-        run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", *[x for x in optimizer_arguments(golden) if "--device" not in x and x != "--no-save"], "--device=cpu", "--threads=1", "--ranks=2", *more)
-        return numbers(read_log(log)[1])
+    def resumable(plan, *more):
+        return numbers(part(plan, *more, steps=6))
 
-    whole = part(work / "base.bin", "--no-save", steps=6)
-    part(work / "base.bin", f"--save={work / 'saved'}", "--stop-after=3", steps=6)
+    whole = resumable(work / "base.bin", "--no-save")
+    resumable(work / "base.bin", f"--save={work / 'saved'}", "--stop-after=3")
     state = json.loads((work / "saved/step-00000003/trainer.json").read_text())
     check("a checkpoint has the maximum of each matrix", len(state["fp8_maxima"]) == 8 * layers and all(x > 0 for x in state["fp8_maxima"]), state.get("fp8_maxima"))
     for name, plan in (("the same stage", work / "base.bin"), ("stage 3", work / "zero3.bin")):
-        found = part(plan, f"--resume={work / 'saved'}", "--no-save", steps=6)
+        found = resumable(plan, f"--resume={work / 'saved'}", "--no-save")
         check(f"resumed, {name}: the bits of the undisturbed run", found == whole[3:] and found, (found, whole))
-    found = part(compile_plan(work, "others", "--disable-pass=ztc-merge-products"), f"--resume={work / 'saved'}", "--no-save", steps=6)
+    found = resumable(compile_plan(work, "others", "--disable-pass=ztc-merge-products"), f"--resume={work / 'saved'}", "--no-save")
     check("resumed with other matrices: their scales are found anew", len(found) == 3 and all(math.isfinite(x) for pair in found for x in pair), found)
 
     # Evaluation changes no maximum and has the bits of bf16.
     held = f"--eval-data={FOLDER / 'data.safetensors'}"
-    check("evaluation between steps changes no bit", part(work / "base.bin", held, "--eval-every=2", "--no-save", steps=6) == whole)
+    check("evaluation between steps changes no bit", resumable(work / "base.bin", held, "--eval-every=2", "--no-save") == whole)
     wide = work / "bf16.bin"
     run("ztc", "compile", FOLDER, f"--batch={golden['batch']}", f"--seq={golden['seq']}", "--precision=bf16", "-o", wide)
     losses = []
