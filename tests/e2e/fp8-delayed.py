@@ -4,6 +4,7 @@ evaluation; a GPU of the stand-ins; what is refused."""
 import hashlib
 import json
 import math
+import shutil
 
 from support import GOLDEN, check, finish, gradient_errors, numbers, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins, train_golden
 
@@ -51,18 +52,22 @@ def close(case, mine, steps, want, losses, limits):
 
 
 def part(plan, *more, steps, ranks=2):
-    """A run that is saved or resumed: the steps of its log."""
+    """A run that is saved or resumed: the steps of its log, and what it prints."""
     log = plan.parent / "log"
     log.unlink(missing_ok=True)
     arguments = [x for x in optimizer_arguments(golden) if "--device" not in x and x != "--no-save"]
-    run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", *arguments, "--device=cpu", "--threads=1", *([f"--ranks={ranks}"] if ranks > 1 else []), *more)
-    return read_log(log)[1]
+    done = run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", *arguments, "--device=cpu", "--threads=1", *([f"--ranks={ranks}"] if ranks > 1 else []), *more)
+    return read_log(log)[1], done.stdout
+
+
+def maxima_of(folder):
+    return json.loads((folder / "trainer.json").read_text())["fp8_maxima"]
 
 
 def scale_maxima(folder, factor):
-    """Changes the absolute maxima of a checkpoint, and the checksum."""
+    """Multiplies the absolute maxima of a checkpoint, those for which `factor` gives None are gone; changes the checksum."""
     state = json.loads((folder / "trainer.json").read_text())
-    state["fp8_maxima"] = [m * factor for m in state["fp8_maxima"]]
+    state["fp8_maxima"] = {name: m * factor(name) for name, m in state["fp8_maxima"].items() if factor(name) is not None}
     (folder / "trainer.json").write_text(json.dumps(state))
     text, manifest = (folder / "trainer.json").read_bytes(), json.loads((folder / "manifest.json").read_text())
     for entry in manifest["files"]:
@@ -80,17 +85,23 @@ with scratch() as work:
     exact = read_safetensors(FOLDER / "golden.safetensors")
     for kind in KINDS:
         merged = [] if kind.endswith("-fused") else ["--disable-pass=ztc-merge-products"]
-        mine, steps = train(work, compile_plan(work, kind, f"--fp8-gradients={kind.split('-')[0]}", *merged))
+        plan = compile_plan(work, kind, f"--fp8-gradients={kind.split('-')[0]}", *merged)
+        mine, steps = train(work, plan)
         if not steps:
             continue
         close(f"{kind} beside fp32", mine, steps, exact, golden, limits_of(kind, "own_differences"))
         close(f"{kind} beside PyTorch's fp8", mine, steps, read_safetensors(FOLDER / f"{kind}-delayed.safetensors"), delayed[kind], limits_of(kind, "other_attention"))
+        # The maxima that a checkpoint has, by the names of the layers.
+        part(plan, f"--save={work / kind}", "--stop-after=1", steps=golden["steps"], ranks=1)
+        found, want, limit = maxima_of(work / kind / "step-00000001"), delayed[kind]["maxima"], 2 * delayed[kind]["other_attention"]["maxima"]
+        off = max((abs(found.get(name, 0) - m) / m, name) for name, m in want.items())
+        check(f"{kind}: maxima of the first step, each by its name", set(found) == set(want) and off[0] <= limit, (off, limit, sorted(set(found) ^ set(want))[:4]))
     # The maxima that a step is given are what it is scaled by: an eighth of them cuts what is larger.
     for kind in ("e5m2-fused", "e4m3-fused"):
         plan, want = work / f"{kind}.bin", delayed[f"{kind}-cut"]
-        part(plan, f"--save={work / kind}", f"--stop-after={delayed['cut_step']}", steps=golden["steps"], ranks=1)
-        scale_maxima(work / kind / f"step-{delayed['cut_step']:08}", delayed["cut"])
-        steps = part(plan, f"--resume={work / kind}", "--no-save", f"--dump-gradients={work / 'gradients'}", steps=golden["steps"], ranks=1)
+        part(plan, f"--save={work / kind}", "--overwrite", f"--stop-after={delayed['cut_step']}", steps=golden["steps"], ranks=1)
+        scale_maxima(work / kind / f"step-{delayed['cut_step']:08}", lambda name: delayed["cut"])
+        steps, _ = part(plan, f"--resume={work / kind}", "--no-save", f"--dump-gradients={work / 'gradients'}", steps=golden["steps"], ranks=1)
         limits = limits_of(f"{kind}-cut", "other_attention")
         close(f"{kind}, cut", read_safetensors(work / "gradients"), steps, read_safetensors(FOLDER / f"{kind}-cut-delayed.safetensors"), want, limits)
         whole = [x[delayed["cut_step"]:] for x in (want["losses"], delayed[kind]["losses"])]
@@ -134,27 +145,58 @@ with scratch() as work:
     row, head = memory_row(golden["batch"], "delayed"), read_log(work / "log")[0]
     check("predicted = allocated", row["peak_bytes"] == head["allocated_bytes"] == head["predicted_bytes"], (row["peak_bytes"], head["allocated_bytes"]))
 
-    # A resumed run knows the maxima: it repeats the undisturbed one, at another stage too.
-    def resumable(plan, *more):
-        return numbers(part(plan, *more, steps=6))
+    # A resumed run knows the maxima by the names of their matrices: it repeats the undisturbed one, at another stage too.
+    def resumable(plan, *more, ranks=2):
+        steps, said = part(plan, *more, steps=6, ranks=ranks)
+        return numbers(steps), [line for line in said.splitlines() if "absolute maxima" in line]
 
-    whole = resumable(work / "base.bin", "--no-save")
-    resumable(work / "base.bin", f"--save={work / 'saved'}", "--stop-after=3")
-    state = json.loads((work / "saved/step-00000003/trainer.json").read_text())
-    check("a checkpoint has the maximum of each matrix", len(state["fp8_maxima"]) == 8 * layers and all(x > 0 for x in state["fp8_maxima"]), state.get("fp8_maxima"))
-    for name, plan in (("the same stage", work / "base.bin"), ("stage 3", work / "zero3.bin")):
-        found = resumable(plan, f"--resume={work / 'saved'}", "--no-save")
-        check(f"resumed, {name}: the bits of the undisturbed run", found == whole[3:] and found, (found, whole))
-    found = resumable(compile_plan(work, "others", "--disable-pass=ztc-merge-products"), f"--resume={work / 'saved'}", "--no-save")
-    check("resumed with other matrices: their scales are found anew", len(found) == 3 and all(math.isfinite(x) for pair in found for x in pair), found)
+    def resumed(plan, folder="saved", *more, ranks=2):
+        return resumable(plan, f"--resume={work / folder}", "--no-save", *more, ranks=ranks)
+
+    def edited(name, factor):
+        shutil.copytree(work / "saved", work / name)
+        scale_maxima(work / name / "step-00000003", factor)
+        return name
+
+    merged, unmerged = work / "base.bin", compile_plan(work, "unmerged", "--disable-pass=ztc-merge-products")
+    whole, _ = resumable(merged, "--no-save")
+    resumable(merged, f"--save={work / 'saved'}", "--stop-after=3")
+    maxima = maxima_of(work / "saved/step-00000003")
+    check("a checkpoint has the maximum of each matrix", len(maxima) == 14 * layers and all(x > 0 for x in maxima.values()), maxima)
+    check("q, k, v and gate, up share theirs", len(set(maxima.values())) <= 8 * layers, maxima)
+    for name, plan in (("the same stage", merged), ("stage 3", work / "zero3.bin"), ("with recomputation", work / "layer.bin")):
+        found, said = resumed(plan)
+        check(f"resumed, {name}: the bits of the undisturbed run", found == whole[3:] and found and not said, (found, whole, said))
+    # One rank adds two micro-steps where two ranks have one each: the sums of gradients are rounded otherwise, what the first step computes is not.
+    found, said = resumed(merged, ranks=1)
+    check("resumed on one rank: the loss of the undisturbed run", len(found) == 3 and abs(found[0][0] - whole[3][0]) < 1e-6 and not said, (found, whole, said))
+    # A plan that multiplies apart what was multiplied as one takes the maximum of the whole for each part; of parts that differ the whole has the largest.
+    parts = edited("parts", lambda name: 0.5 if any(x in name for x in ("k_proj", "v_proj", "up_proj")) else 1)
+    found, said = resumed(merged, parts)
+    check("resumed from maxima of the parts: the largest is that of the whole", found == whole[3:] and not said, (found, whole, said))
+    apart = [resumed(unmerged, folder) for folder in ("saved", parts)]
+    check("resumed by a plan of the parts: each has its own", apart[0][0] != apart[1][0] and not apart[0][1] + apart[1][1], apart)
+    # What the checkpoint does not know is found as in a first step, beside what it knows: the forward part has the bits of the undisturbed run.
+    found, said = resumed(merged, edited("inputs", lambda name: None if "cotangent" in name else 1))
+    anew = len([x for x in lines if "known scale" in x or "note amax" in x]) // 2
+    check("resumed without maxima of cotangents: a line says how many are found anew", len(said) == 1 and f"{anew} of {2 * anew} matrices" in said[0], (said, anew))
+    check("resumed without maxima of cotangents: the loss of the undisturbed run", len(found) == 3 and found[0][0] == whole[3][0], (found, whole))
+    policy = work / "policy.json"
+    policy.write_text(json.dumps({"bf16": ["layers.0"]}))
+    part_plan = compile_plan(work, "part", f"--precision-policy={policy}")
+    second = edited("second", lambda name: 1 if "layers.1" in name else None)
+    runs = [resumed(part_plan, folder) for folder in ("saved", second)]
+    check("resumed with fewer matrices in fp8: they have theirs", runs[0] == runs[1] and not runs[0][1] and len(runs[0][0]) == 3, runs)
+    run("ztc", "compile", FOLDER, f"--batch={golden['batch']}", f"--seq={golden['seq']}", "--precision=bf16", "-o", work / "bf16.bin")
+    resumable(work / "bf16.bin", f"--save={work / 'bf16'}", "--stop-after=3")
+    found, said = resumed(merged, "bf16")
+    check("resumed from a run in bf16: all scales are found anew", len(found) == 3 and len(said) == 1 and f"{2 * anew} of {2 * anew} matrices" in said[0], (found, said))
 
     # Evaluation changes no maximum and has the bits of bf16.
     held = f"--eval-data={FOLDER / 'data.safetensors'}"
-    check("evaluation between steps changes no bit", resumable(work / "base.bin", held, "--eval-every=2", "--no-save") == whole)
-    wide = work / "bf16.bin"
-    run("ztc", "compile", FOLDER, f"--batch={golden['batch']}", f"--seq={golden['seq']}", "--precision=bf16", "-o", wide)
+    check("evaluation between steps changes no bit", resumable(work / "base.bin", held, "--eval-every=2", "--no-save")[0] == whole)
     losses = []
-    for plan in (work / "one.bin", wide):
+    for plan in (work / "one.bin", work / "bf16.bin"):
         log = work / "eval.log"
         log.unlink(missing_ok=True)
         run("ztc-run", plan, "--eval-only", held, "--device=cpu", f"--log-json={log}")
