@@ -402,6 +402,11 @@ LogicalResult PlanWriter::write() {
     if (image.getPtx())
       record.set_ptx(bytesOf(*image.getPtx()));
   }
+  for (auto matrix : module.getOps<plan_ir::ScaledMatrixOp>()) {
+    plan::ScaledMatrix &record = *out.add_scaled_matrices();
+    for (StringAttr name : matrix.getNames().getAsRange<StringAttr>())
+      record.add_names(name.str());
+  }
   for (auto remark : module.getOps<plan_ir::RemarkOp>())
     out.add_remarks(remark.getText().str());
   return failure(failed(writeAll(module.getOps<plan_ir::SlotOp>(), &PlanWriter::writeSlot)) ||

@@ -90,8 +90,11 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     slots.bind(name, place);
     return place;
   }
-  if (const StringRef state = graph::argumentKind(function, index); graph::isFp8State(state))
+  if (const StringRef state = graph::argumentKind(function, index); graph::isFp8State(state)) {
+    if (auto names = function.getArgAttrOfType<ArrayAttr>(index, graph::kFp8Names))
+      slots.nameScaledMatrices(names);
     return fp8Place(state, type);
+  }
   if (role == graph::Role::Cache)
     return slots.shared(cacheSlot(graph::argString(function, index, graph::kName), type));
   return function.emitOpError("argument ") << index << " has the role '" << name << "', for which there is no slot",

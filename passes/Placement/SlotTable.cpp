@@ -67,6 +67,11 @@ void SlotTable::bind(StringRef name, SlotPlace place) {
   bindings.push_back(builder.getNamedAttr(name, place.slot));
 }
 
+void SlotTable::nameScaledMatrices(ArrayAttr names) {
+  for (auto entry : names.getAsRange<ArrayAttr>())
+    plan_ir::ScaledMatrixOp::create(builder, module.getLoc(), entry);
+}
+
 void SlotTable::finish() {
   plan_ir::BindingsOp::create(builder, module.getLoc(), builder.getDictionaryAttr(bindings));
 }

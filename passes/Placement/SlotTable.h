@@ -47,6 +47,8 @@ public:
   SlotPlace constant(mlir::ElementsAttr data, llvm::StringRef name);
   /// Notes that the trainer finds this slot under a name of plan.proto's Bindings.
   void bind(llvm::StringRef name, SlotPlace place);
+  /// What checkpoints know the records of delayed scaling's absolute maxima by: an array of names for each.
+  void nameScaledMatrices(mlir::ArrayAttr names);
   /// Writes plan.bindings.
   void finish();
 

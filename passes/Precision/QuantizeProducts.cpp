@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/ScaledMatrices.h"
 #include "llvm/ADT/MapVector.h"
 #include <array>
 #include <limits>
@@ -69,7 +70,7 @@ public:
       for (Factor factor : factorsOf(product))
         note(factor, product);
     if (isDelayed && !codes.empty())
-      readScales();
+      readScales(namesOfMatrices(products));
     // Codes are found by what the graph reads now: what stands in its place comes last.
     SmallVector<Value> scaled;
     for (graph::MatmulOp product : products)
@@ -93,10 +94,12 @@ private:
   bool isParameter(Value value) const { return isa<BlockArgument>(unmoved(value)); }
 
   /// Cotangents are what the backward part computes.
-  Type formatOf(Value value) const {
+  bool isCotangent(Value value) const {
     Operation *source = unmoved(value).getDefiningOp();
-    return source && lossOp && (source == lossOp || lossOp->isBeforeInBlock(source)) ? gradientFormat : weightFormat;
+    return source && lossOp && (source == lossOp || lossOp->isBeforeInBlock(source));
   }
+
+  Type formatOf(Value value) const { return isCotangent(value) ? gradientFormat : weightFormat; }
 
   void note(Factor factor, Operation *reader) {
     if (isParameter(factor.matrix))
@@ -156,12 +159,29 @@ private:
     return RankedTensorType::get({int64_t(codes.size() * kFp8ScaleRecord)}, builder.getF32Type());
   }
 
+  /// What checkpoints know the matrices by.
+  ArrayAttr namesOfMatrices(ArrayRef<graph::MatmulOp> products) {
+    ScaledMatrices matrices(function);
+    for (graph::MatmulOp product : products)
+      for (auto [matrix, weight] : {std::pair(product.getA(), product.getB()), {product.getB(), product.getA()}})
+        if (isParameter(weight) && !isParameter(matrix))
+          matrices.addReader(matrix, isCotangent(matrix), weight);
+    for (graph::MatmulOp product : products)
+      if (Value a = product.getA(), b = product.getB(); !isParameter(a) && !isParameter(b))
+        matrices.addGradient(a, isCotangent(a), b, isCotangent(b));
+    SmallVector<Attribute> names;
+    for (auto &[matrix, wanted] : codes)
+      names.push_back(matrices.namesOf(matrix));
+    return builder.getArrayAttr(names);
+  }
+
   /// The scale of each matrix, from what @microstep is told of the step before.
-  void readScales() {
+  void readScales(ArrayAttr names) {
     const unsigned index = function.getNumArguments();
     (void)function.insertArgument(index, recordsType(),
                                   named(graph::namedRole(builder.getContext(), graph::Role::State), graph::kFp8Amax),
                                   function.getLoc());
+    function.setArgAttr(index, graph::kFp8Names, names);
     SmallVector<float> largest;
     for (auto &[matrix, wanted] : codes)
       largest.push_back(largestFp8(isa<Float8E4M3FNType>(wanted.format) ? Fp8Format::E4m3 : Fp8Format::E5m2));

@@ -33,7 +33,7 @@ struct TrainerState {
   std::vector<float> gradientNorms;  ///< of --skip-spikes: the last ones, oldest first
   uint64_t droppedInARow = 0;        ///< of --skip-spikes
   std::optional<float> gradientNorm; ///< of the last update: what --clip=previous goes on from
-  std::vector<float> fp8Maxima;      ///< of products in fp8 with delayed scaling, in the plan's order (StepRunner)
+  std::map<std::string, float> fp8Maxima;      ///< of products in fp8 with delayed scaling: absolute maxima, by name
   std::map<std::string, std::string> settings; ///< by option: what decides how the run learns; a resume names changes
   std::map<std::string, std::string>
       environment;             ///< what bits depend on: versions, instruction set, threads; a resume names what differs

@@ -118,11 +118,11 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
     }
     (void)readNumber(json, "dropped_in_a_row", state.droppedInARow);
   }
-  if (const auto maxima = json.find("fp8_maxima"); maxima != json.end() && maxima->is_array())
-    for (const Json &maximum : *maxima) {
-      if (!maximum.is_number() || !std::isfinite(maximum.get<float>()) || maximum.get<float>() < 0)
+  if (const auto maxima = json.find("fp8_maxima"); maxima != json.end() && maxima->is_object())
+    for (auto it = maxima->begin(); it != maxima->end(); ++it) {
+      if (!it->is_number() || !std::isfinite(it->get<float>()) || it->get<float>() < 0)
         return dataLoss(fmt::format("'{}' is not a valid trainer state: 'fp8_maxima' holds no absolute maxima", path));
-      state.fp8Maxima.push_back(maximum.get<float>());
+      state.fp8Maxima[it.key()] = it->get<float>();
     }
   if (const auto run = json.find("run"); run != json.end() && run->is_string())
     state.run = *run->get_ptr<const std::string *>();

@@ -539,6 +539,11 @@ private:
         return dataLoss(fmt::format("binding {}: slot {} has {} bytes, {} are needed", binding.name, binding.slot,
                                     slotBytes_[binding.slot], binding.bytes));
     }
+    const uint64_t matrices =
+        b.has_fp8_amax() && b.fp8_amax() != kAbsent ? slotBytes_[b.fp8_amax()] / (kFp8ScaleRecord * sizeof(float)) : 0;
+    if (uint64_t(plan_.scaled_matrices_size()) != matrices)
+      return dataLoss(fmt::format("binding fp8_amax: {} absolute maxima, but {} scaled matrices have names", matrices,
+                                  plan_.scaled_matrices_size()));
     return Status::ok();
   }
 

@@ -301,14 +301,15 @@ LossScale RunStages::firstLossScale() const {
   return scale;
 }
 
-/// Of a run with other scaled matrices nothing can be taken over: they are found as at the begin of a run.
+/// What the checkpoint does not know is found as at the begin of a run; of a run in another precision all.
 Status RunStages::restoreFp8Maxima() {
-  if (!resumed_ || resumed_->state.fp8Maxima.empty() || !runner_->needsFp8Maxima())
+  if (!resumed_ || runner_->fp8Matrices() == 0)
     return Status::ok();
-  Status set = runner_->setFp8Maxima(resumed_->state.fp8Maxima);
-  if (set.code() != StatusCode::InvalidArgument)
-    return set;
-  progress_.note("the plan scales other matrices for fp8 than the checkpoint's: their scales are found anew");
+  ZTC_ASSIGN_OR_RETURN(const uint64_t known, runner_->setFp8Maxima(resumed_->state.fp8Maxima));
+  if (known < runner_->fp8Matrices())
+    progress_.note(fmt::format("the checkpoint does not know the absolute maxima of {} of {} matrices in fp8: their "
+                               "scales are found anew",
+                               runner_->fp8Matrices() - known, runner_->fp8Matrices()));
   return Status::ok();
 }
 

@@ -44,18 +44,13 @@ StatusOr<StepRunner> StepRunner::create(const plan::Plan &plan, Executor &execut
       return invalidArgument(fmt::format("the plan has no program {}: it cannot be trained", program));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<ReadBack> results, executor.createReadBack(sizeof(Results)));
   StepRunner runner(plan, executor, std::move(results));
-  ZTC_RETURN_IF_ERROR(runner.setFp8Maxima(std::vector<float>(runner.fp8Records()))); // not known
+  if (const auto none = runner.setFp8Maxima({}); !none.isOk())
+    return none.status();
   return StatusOr<StepRunner>(std::move(runner));
 }
 
-uint64_t StepRunner::fp8Records() const {
-  if (!plan_->bindings().has_fp8_amax())
-    return 0;
-  return executor_->slotBytes(plan_->bindings().fp8_amax()) / (kFp8ScaleRecord * sizeof(float));
-}
-
-StatusOr<std::vector<float>> StepRunner::fp8Maxima() const {
-  std::vector<float> records(fp8Records() * kFp8ScaleRecord), maxima;
+StatusOr<std::vector<float>> StepRunner::readFp8Maxima() const {
+  std::vector<float> records(fp8Matrices() * kFp8ScaleRecord), maxima;
   if (!records.empty())
     ZTC_RETURN_IF_ERROR(
         executor_->readSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float)));
@@ -64,19 +59,37 @@ StatusOr<std::vector<float>> StepRunner::fp8Maxima() const {
   return maxima;
 }
 
-Status StepRunner::setFp8Maxima(std::span<const float> maxima) {
-  if (maxima.size() != fp8Records())
-    return invalidArgument(
-        fmt::format("{} absolute maxima of fp8 matrices, the plan has {}", maxima.size(), fp8Records()));
+Status StepRunner::writeFp8Maxima(std::span<const float> maxima) {
   if (maxima.empty())
     return Status::ok();
   std::vector<float> records(maxima.size() * kFp8ScaleRecord);
   for (size_t i = 0; i < maxima.size(); ++i)
     records[i * kFp8ScaleRecord] = maxima[i];
-  ZTC_RETURN_IF_ERROR(
-      executor_->writeSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float)));
-  needsFp8Maxima_ = std::ranges::none_of(maxima, [](float maximum) { return maximum > 0; });
-  return Status::ok();
+  return executor_->writeSlot(plan_->bindings().fp8_amax(), 0, records.data(), records.size() * sizeof(float));
+}
+
+StatusOr<std::map<std::string, float>> StepRunner::fp8Maxima() const {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<float> maxima, readFp8Maxima());
+  std::map<std::string, float> named;
+  for (size_t i = 0; i < maxima.size(); ++i)
+    for (const std::string &name : plan_->scaled_matrices(int(i)).names())
+      named[name] = maxima[i];
+  return named;
+}
+
+StatusOr<uint64_t> StepRunner::setFp8Maxima(const std::map<std::string, float> &maxima) {
+  knownFp8Maxima_.assign(fp8Matrices(), 0);
+  for (size_t i = 0; i < knownFp8Maxima_.size(); ++i) {
+    const auto &names = plan_->scaled_matrices(int(i)).names();
+    if (!std::ranges::all_of(names, [&](const std::string &name) { return maxima.contains(name); }))
+      continue;
+    for (const std::string &name : names)
+      knownFp8Maxima_[i] = std::max(knownFp8Maxima_[i], maxima.at(name));
+  }
+  const auto known = uint64_t(std::ranges::count_if(knownFp8Maxima_, [](float maximum) { return maximum > 0; }));
+  needsFp8Maxima_ = known < knownFp8Maxima_.size();
+  ZTC_RETURN_IF_ERROR(writeFp8Maxima(knownFp8Maxima_));
+  return known;
 }
 
 /// The first round finds what no scale has a part in, and as cotangents those of the residual stream: with a scale of 1
@@ -89,6 +102,13 @@ Status StepRunner::findFp8Maxima(const GlobalBatch &batch, StepParameterArray pa
   for (int round = 0; round < kFp8Rounds; ++round) {
     ZTC_RETURN_IF_ERROR(begin(batch, parameters));
     ZTC_RETURN_IF_ERROR(executor_->execute("update"));
+    if (std::ranges::none_of(knownFp8Maxima_, [](float maximum) { return maximum > 0; }))
+      continue;
+    ZTC_ASSIGN_OR_RETURN(std::vector<float> maxima, readFp8Maxima());
+    for (size_t i = 0; i < maxima.size(); ++i)
+      if (knownFp8Maxima_[i] > 0)
+        maxima[i] = knownFp8Maxima_[i];
+    ZTC_RETURN_IF_ERROR(writeFp8Maxima(maxima));
   }
   needsFp8Maxima_ = false;
   return Status::ok();

@@ -6,8 +6,10 @@
 #include "runtime/Train/GlobalBatch.h"
 #include "runtime/Train/Schedule.h"
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,14 +40,19 @@ public:
   /// Of the last update.
   StatusOr<StepResult> result() const;
   /// Of products in fp8 with delayed scaling: the absolute maximum of each scaled matrix in the last step, 0 where it
-  /// is not known, in the plan's order; empty where the plan has no such scales. They are the same on all ranks.
-  StatusOr<std::vector<float>> fp8Maxima() const;
-  /// Goes on from those of another runner of such a plan. InvalidArgument where they are not as many as the plan has.
-  Status setFp8Maxima(std::span<const float> maxima);
-  /// True until fp8 maxima are known: findFp8Maxima() then comes before the first step.
+  /// is not known, under all of its names (ScaledMatrix in plan.proto); empty where the plan has no such scales. They
+  /// are the same on all ranks.
+  StatusOr<std::map<std::string, float>> fp8Maxima() const;
+  /// Goes on from those of another runner, of this plan or of another one: a matrix has the largest of those that
+  /// stand under its names, of which none may be missing. How many matrices are then known.
+  StatusOr<uint64_t> setFp8Maxima(const std::map<std::string, float> &maxima);
+  /// Scaled matrices of the plan.
+  uint64_t fp8Matrices() const { return uint64_t(plan_->scaled_matrices_size()); }
+  /// True until all fp8 maxima are known: findFp8Maxima() then comes before the first step.
   bool needsFp8Maxima() const { return needsFp8Maxima_; }
-  /// Computes the step that begin() would, so often that the scale of each matrix is that of its own numbers, and
-  /// updates nothing else. What a matrix's numbers are depends on the scales of those that lead to it: see kFp8Rounds.
+  /// Computes the step that begin() would, so often that the scale of each matrix whose maximum is not known is that
+  /// of its own numbers, and updates nothing else. What a matrix's numbers are depends on the scales of those that lead
+  /// to it: see kFp8Rounds.
   Status findFp8Maxima(const GlobalBatch &batch, StepParameterArray parameters);
   /// The summed loss of each row of a batch of one micro-batch; one of all rows where the plan adds them up. They are
   /// valid until the next call.
@@ -59,12 +66,14 @@ private:
   StepRunner(const plan::Plan &plan, Executor &executor, std::unique_ptr<ReadBack> results)
       : plan_(&plan), executor_(&executor), results_(std::move(results)) {}
   Status feed(const GlobalBatch &batch, uint64_t microBatch);
-  uint64_t fp8Records() const;
+  StatusOr<std::vector<float>> readFp8Maxima() const;
+  Status writeFp8Maxima(std::span<const float> maxima);
 
   const plan::Plan *plan_;
   Executor *executor_;
   std::unique_ptr<ReadBack> results_; ///< of the last update
   std::vector<float> losses_;         ///< of the last evaluation
+  std::vector<float> knownFp8Maxima_; ///< those that setFp8Maxima() was given; 0: not known
   bool needsFp8Maxima_ = false;
 };
 

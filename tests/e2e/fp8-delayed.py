@@ -1,14 +1,25 @@
 #!/usr/bin/env python3
-"""Training in fp8 with delayed scaling: beside PyTorch's fp8 and fp32 (tests/golden/fp8); stages, ranks, micro-steps, recomputation and fusion change no bit; checkpoints;
+"""Training in fp8 with delayed scaling: beside PyTorch's of the same scaling and fp32 (tests/golden/fp8, made by fp8_delayed.py there), also where codes are cut; stages, ranks, micro-steps, recomputation and fusion change no bit; checkpoints;
 evaluation; a GPU of the stand-ins; what is refused."""
+import hashlib
 import json
 import math
+import shutil
 
 from support import GOLDEN, check, finish, gradient_errors, numbers, optimizer_arguments, read_log, read_safetensors, run, scratch, stand_ins, train_golden
 
 FOLDER = GOLDEN / "fp8"
 golden = json.loads((FOLDER / "fp8.json").read_text())
-KEYS = ("first_loss", "gradient", "losses")
+delayed = json.loads((FOLDER / "delayed.json").read_text())
+KEYS = ("first_loss", "gradient", "losses", "norms")
+KINDS = ("e5m2", "e4m3", "e5m2-fused", "e4m3-fused")
+
+
+def limits_of(way, which):
+    """Twice what PyTorch's delayed scaling is off its fp32 (own_differences), or off itself where attention is computed by others of its ways (other_attention)."""
+    return [2 * delayed[way][which][key] for key in KEYS]
+
+
 STAND_INS = stand_ins(2, ZTC_CUDNN="0")
 DATA = f"--data={FOLDER / 'data.safetensors'}"
 
@@ -29,25 +40,72 @@ def worst(mine, want):
     return max((error, name) for name, error in gradient_errors(mine, want).items())
 
 
+def close(case, mine, steps, want, losses, limits):
+    """The last steps of a run."""
+    first = len(losses["losses"]) - len(steps)
+    check(f"{case}: worst gradient", worst(mine, want)[0] <= limits[1], worst(mine, want))
+    off = [abs(s["loss"] - w) for s, w in zip(steps, losses["losses"][first:])]
+    check(f"{case}: first loss", off[0] <= (limits[2] if first else limits[0]), off[0])
+    check(f"{case}: losses over {len(steps)} steps", max(off) <= limits[2], off)
+    norms = [abs(s["grad_norm"] - w) / w for s, w in zip(steps, losses["gradient_norms"][first:])]
+    check(f"{case}: norms over {len(steps)} steps", max(norms) <= limits[3], norms)
+
+
+def part(plan, *more, steps, ranks=2):
+    """A run that is saved or resumed: the steps of its log, and what it prints."""
+    log = plan.parent / "log"
+    log.unlink(missing_ok=True)
+    arguments = [x for x in optimizer_arguments(golden) if "--device" not in x and x != "--no-save"]
+    done = run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", *arguments, "--device=cpu", "--threads=1", *([f"--ranks={ranks}"] if ranks > 1 else []), *more)
+    return read_log(log)[1], done.stdout
+
+
+def maxima_of(folder):
+    return json.loads((folder / "trainer.json").read_text())["fp8_maxima"]
+
+
+def scale_maxima(folder, factor):
+    """Multiplies the absolute maxima of a checkpoint, those for which `factor` gives None are gone; changes the checksum."""
+    state = json.loads((folder / "trainer.json").read_text())
+    state["fp8_maxima"] = {name: m * factor(name) for name, m in state["fp8_maxima"].items() if factor(name) is not None}
+    (folder / "trainer.json").write_text(json.dumps(state))
+    text, manifest = (folder / "trainer.json").read_bytes(), json.loads((folder / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        if entry["name"] == "trainer.json":
+            entry |= {"size": len(text), "sha256": [hashlib.sha256(text).hexdigest()]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
 def texts(plan):
     return run("ztc", "inspect", plan, "--text").stdout.splitlines()
 
 
 with scratch() as work:
-    # The first step's scales are those of its own numbers, found before it: what dynamic scaling has, but for what codes of the way there change. Later ones are a step
-    # old, and the learning rate is small beside that.
+    # q, k, v and gate, up are merged, as PyTorch's fused layers are; kept apart they have cotangents of their own.
     exact = read_safetensors(FOLDER / "golden.safetensors")
-    for kind in ("e5m2-fused", "e4m3-fused"):
-        plan = compile_plan(work, kind, f"--fp8-gradients={kind.split('-')[0]}")
+    for kind in KINDS:
+        merged = [] if kind.endswith("-fused") else ["--disable-pass=ztc-merge-products"]
+        plan = compile_plan(work, kind, f"--fp8-gradients={kind.split('-')[0]}", *merged)
         mine, steps = train(work, plan)
         if not steps:
             continue
-        for beside, want, losses, differences in (("fp32", exact, golden["losses"], golden[kind]["own_differences"]),
-                                                  ("PyTorch's fp8", read_safetensors(FOLDER / f"{kind}.safetensors"), golden[kind]["losses"], None)):
-            limits = [2 * (differences[key] if differences else max(golden[way]["other_attention"][key] for way in {kind, kind.split("-")[0]})) for key in KEYS]
-            found = [abs(steps[0]["loss"] - losses[0]), worst(mine, want)[0], max(abs(s["loss"] - w) for s, w in zip(steps, losses))]
-            for key, value, limit in zip(KEYS, found, limits):
-                check(f"{kind} beside {beside}: {key}", len(steps) == len(losses) and value <= limit, (value, limit))
+        close(f"{kind} beside fp32", mine, steps, exact, golden, limits_of(kind, "own_differences"))
+        close(f"{kind} beside PyTorch's fp8", mine, steps, read_safetensors(FOLDER / f"{kind}-delayed.safetensors"), delayed[kind], limits_of(kind, "other_attention"))
+        # The maxima that a checkpoint has, by the names of the layers.
+        part(plan, f"--save={work / kind}", "--stop-after=1", steps=golden["steps"], ranks=1)
+        found, want, limit = maxima_of(work / kind / "step-00000001"), delayed[kind]["maxima"], 2 * delayed[kind]["other_attention"]["maxima"]
+        off = max((abs(found.get(name, 0) - m) / m, name) for name, m in want.items())
+        check(f"{kind}: maxima of the first step, each by its name", set(found) == set(want) and off[0] <= limit, (off, limit, sorted(set(found) ^ set(want))[:4]))
+    # The maxima that a step is given are what it is scaled by: an eighth of them cuts what is larger.
+    for kind in ("e5m2-fused", "e4m3-fused"):
+        plan, want = work / f"{kind}.bin", delayed[f"{kind}-cut"]
+        part(plan, f"--save={work / kind}", "--overwrite", f"--stop-after={delayed['cut_step']}", steps=golden["steps"], ranks=1)
+        scale_maxima(work / kind / f"step-{delayed['cut_step']:08}", lambda name: delayed["cut"])
+        steps, _ = part(plan, f"--resume={work / kind}", "--no-save", f"--dump-gradients={work / 'gradients'}", steps=golden["steps"], ranks=1)
+        limits = limits_of(f"{kind}-cut", "other_attention")
+        close(f"{kind}, cut", read_safetensors(work / "gradients"), steps, read_safetensors(FOLDER / f"{kind}-cut-delayed.safetensors"), want, limits)
+        whole = [x[delayed["cut_step"]:] for x in (want["losses"], delayed[kind]["losses"])]
+        check(f"{kind}: the cut is seen", max(abs(a - b) for a, b in zip(*whole)) > 3 * limits[KEYS.index("losses")], whole)
 
     # What writes a matrix writes its codes; nothing of this changes a bit.
     one = numbers(train(work, compile_plan(work, "one"), "--threads=1", steps=4)[1])
@@ -87,30 +145,58 @@ with scratch() as work:
     row, head = memory_row(golden["batch"], "delayed"), read_log(work / "log")[0]
     check("predicted = allocated", row["peak_bytes"] == head["allocated_bytes"] == head["predicted_bytes"], (row["peak_bytes"], head["allocated_bytes"]))
 
-    # A resumed run knows the maxima: it repeats the undisturbed one, at another stage too.
-    def part(plan, *more, steps):
-        log = work / "log"
-        log.unlink(missing_ok=True)
-        run("ztc-run", plan, DATA, f"--steps={steps}", f"--log-json={log}", *[x for x in optimizer_arguments(golden) if "--device" not in x and x != "--no-save"], "--device=cpu", "--threads=1", "--ranks=2", *more)
-        return numbers(read_log(log)[1])
+    # A resumed run knows the maxima by the names of their matrices: it repeats the undisturbed one, at another stage too.
+    def resumable(plan, *more, ranks=2):
+        steps, said = part(plan, *more, steps=6, ranks=ranks)
+        return numbers(steps), [line for line in said.splitlines() if "absolute maxima" in line]
 
-    whole = part(work / "base.bin", "--no-save", steps=6)
-    part(work / "base.bin", f"--save={work / 'saved'}", "--stop-after=3", steps=6)
-    state = json.loads((work / "saved/step-00000003/trainer.json").read_text())
-    check("a checkpoint has the maximum of each matrix", len(state["fp8_maxima"]) == 8 * layers and all(x > 0 for x in state["fp8_maxima"]), state.get("fp8_maxima"))
-    for name, plan in (("the same stage", work / "base.bin"), ("stage 3", work / "zero3.bin")):
-        found = part(plan, f"--resume={work / 'saved'}", "--no-save", steps=6)
-        check(f"resumed, {name}: the bits of the undisturbed run", found == whole[3:] and found, (found, whole))
-    found = part(compile_plan(work, "others", "--disable-pass=ztc-merge-products"), f"--resume={work / 'saved'}", "--no-save", steps=6)
-    check("resumed with other matrices: their scales are found anew", len(found) == 3 and all(math.isfinite(x) for pair in found for x in pair), found)
+    def resumed(plan, folder="saved", *more, ranks=2):
+        return resumable(plan, f"--resume={work / folder}", "--no-save", *more, ranks=ranks)
+
+    def edited(name, factor):
+        shutil.copytree(work / "saved", work / name)
+        scale_maxima(work / name / "step-00000003", factor)
+        return name
+
+    merged, unmerged = work / "base.bin", compile_plan(work, "unmerged", "--disable-pass=ztc-merge-products")
+    whole, _ = resumable(merged, "--no-save")
+    resumable(merged, f"--save={work / 'saved'}", "--stop-after=3")
+    maxima = maxima_of(work / "saved/step-00000003")
+    check("a checkpoint has the maximum of each matrix", len(maxima) == 14 * layers and all(x > 0 for x in maxima.values()), maxima)
+    check("q, k, v and gate, up share theirs", len(set(maxima.values())) <= 8 * layers, maxima)
+    for name, plan in (("the same stage", merged), ("stage 3", work / "zero3.bin"), ("with recomputation", work / "layer.bin")):
+        found, said = resumed(plan)
+        check(f"resumed, {name}: the bits of the undisturbed run", found == whole[3:] and found and not said, (found, whole, said))
+    # One rank adds two micro-steps where two ranks have one each: the sums of gradients are rounded otherwise, what the first step computes is not.
+    found, said = resumed(merged, ranks=1)
+    check("resumed on one rank: the loss of the undisturbed run", len(found) == 3 and abs(found[0][0] - whole[3][0]) < 1e-6 and not said, (found, whole, said))
+    # A plan that multiplies apart what was multiplied as one takes the maximum of the whole for each part; of parts that differ the whole has the largest.
+    parts = edited("parts", lambda name: 0.5 if any(x in name for x in ("k_proj", "v_proj", "up_proj")) else 1)
+    found, said = resumed(merged, parts)
+    check("resumed from maxima of the parts: the largest is that of the whole", found == whole[3:] and not said, (found, whole, said))
+    apart = [resumed(unmerged, folder) for folder in ("saved", parts)]
+    check("resumed by a plan of the parts: each has its own", apart[0][0] != apart[1][0] and not apart[0][1] + apart[1][1], apart)
+    # What the checkpoint does not know is found as in a first step, beside what it knows: the forward part has the bits of the undisturbed run.
+    found, said = resumed(merged, edited("inputs", lambda name: None if "cotangent" in name else 1))
+    anew = len([x for x in lines if "known scale" in x or "note amax" in x]) // 2
+    check("resumed without maxima of cotangents: a line says how many are found anew", len(said) == 1 and f"{anew} of {2 * anew} matrices" in said[0], (said, anew))
+    check("resumed without maxima of cotangents: the loss of the undisturbed run", len(found) == 3 and found[0][0] == whole[3][0], (found, whole))
+    policy = work / "policy.json"
+    policy.write_text(json.dumps({"bf16": ["layers.0"]}))
+    part_plan = compile_plan(work, "part", f"--precision-policy={policy}")
+    second = edited("second", lambda name: 1 if "layers.1" in name else None)
+    runs = [resumed(part_plan, folder) for folder in ("saved", second)]
+    check("resumed with fewer matrices in fp8: they have theirs", runs[0] == runs[1] and not runs[0][1] and len(runs[0][0]) == 3, runs)
+    run("ztc", "compile", FOLDER, f"--batch={golden['batch']}", f"--seq={golden['seq']}", "--precision=bf16", "-o", work / "bf16.bin")
+    resumable(work / "bf16.bin", f"--save={work / 'bf16'}", "--stop-after=3")
+    found, said = resumed(merged, "bf16")
+    check("resumed from a run in bf16: all scales are found anew", len(found) == 3 and len(said) == 1 and f"{2 * anew} of {2 * anew} matrices" in said[0], (found, said))
 
     # Evaluation changes no maximum and has the bits of bf16.
     held = f"--eval-data={FOLDER / 'data.safetensors'}"
-    check("evaluation between steps changes no bit", part(work / "base.bin", held, "--eval-every=2", "--no-save", steps=6) == whole)
-    wide = work / "bf16.bin"
-    run("ztc", "compile", FOLDER, f"--batch={golden['batch']}", f"--seq={golden['seq']}", "--precision=bf16", "-o", wide)
+    check("evaluation between steps changes no bit", resumable(work / "base.bin", held, "--eval-every=2", "--no-save")[0] == whole)
     losses = []
-    for plan in (work / "one.bin", wide):
+    for plan in (work / "one.bin", work / "bf16.bin"):
         log = work / "eval.log"
         log.unlink(missing_ok=True)
         run("ztc-run", plan, "--eval-only", held, "--device=cpu", f"--log-json={log}")

@@ -48,98 +48,121 @@ def transposed(a):
     return a[0].t().contiguous(), a[1]
 
 
+class DynamicScales:
+    """How codes of what a layer reads (its input, its result's cotangent) get their scale: here from the matrix itself."""
+
+    def codes(self, x, kind, layers, role):
+        return quantize(x, kind)
+
+    def begin(self, compute):
+        """Before the first step, which compute() computes."""
+
+    def advance(self):
+        """After each step."""
+
+
 class Fp8Product(torch.autograd.Function):
+    """`layers`: the names of the weights that w consists of."""
+
     @staticmethod
-    def forward(ctx, x, w, kind):
+    def forward(ctx, x, w, kind, scales, layers):
         rows = x.reshape(-1, x.shape[-1])
-        a, b = quantize(rows, E4M3), quantize(w, E4M3)
+        a, b = scales.codes(rows, E4M3, layers, "input"), quantize(w, E4M3)
         ctx.save_for_backward(*a, *b)
-        ctx.kind, ctx.shape = kind, x.shape
+        ctx.kind, ctx.shape, ctx.scales, ctx.layers = kind, x.shape, scales, layers
         return product(a, b).reshape(*x.shape[:-1], w.shape[0])
 
     @staticmethod
     def backward(ctx, dy):
         a, a_scale, b, b_scale = ctx.saved_tensors
-        d = quantize(dy.reshape(-1, dy.shape[-1]), ctx.kind)
+        d = ctx.scales.codes(dy.reshape(-1, dy.shape[-1]), ctx.kind, ctx.layers, "cotangent")
         dx = product(d, transposed((b, b_scale))).reshape(ctx.shape)
-        return dx, product(transposed(d), transposed((a, a_scale))), None
+        return dx, product(transposed(d), transposed((a, a_scale))), None, None, None
 
 
 class Fp8Linear(torch.nn.Module):
-    def __init__(self, weight, kind):
+    def __init__(self, weight, kind, scales, layer):
         super().__init__()
-        self.weight, self.kind = weight, kind
+        self.weight, self.kind, self.scales, self.layer = weight, kind, scales, layer
 
     def forward(self, x):
-        return Fp8Product.apply(x, self.weight, self.kind)
+        return Fp8Product.apply(x, self.weight, self.kind, self.scales, [self.layer])
 
 
 class Fp8Fused(torch.nn.Module):
     """Layers of one input as one: the first that is called computes for all, the others give their part."""
 
-    def __init__(self, weights, kind, parts):
+    def __init__(self, weights, kind, parts, scales, layers):
         super().__init__()
-        self.weight, self.kind, self.parts = weights[len(parts)], kind, parts
+        self.weight, self.kind, self.parts, self.scales, self.layers = weights[len(parts)], kind, parts, scales, layers
         self.weights = [weights] if not parts else None  # hidden from parameters(): the layers have their own
         self.place = len(parts)
         parts.append(None)
 
     def forward(self, x):
         if self.place == 0:
-            joined = Fp8Product.apply(x, torch.cat(self.weights[0]), self.kind)
+            joined = Fp8Product.apply(x, torch.cat(self.weights[0]), self.kind, self.scales, self.layers)
             self.parts[:] = joined.split([w.shape[0] for w in self.weights[0]], dim=-1)
         return self.parts[self.place]
 
 
-def fuse(module, names, kind):
+def fuse(module, names, kind, scales, path):
     weights, parts = [getattr(module, name).weight for name in names], []
     for name in names:
-        setattr(module, name, Fp8Fused(weights, kind, parts))
+        setattr(module, name, Fp8Fused(weights, kind, parts, scales, [f"{path}.{n}.weight" for n in names]))
 
 
-def with_fp8(model, kind, fused):
-    for block in model.model.layers:
+def with_fp8(model, kind, fused, scales):
+    for number, block in enumerate(model.model.layers):
+        path = f"model.layers.{number}"
         if fused:
-            fuse(block.self_attn, ("q_proj", "k_proj", "v_proj"), kind)
-            fuse(block.mlp, ("gate_proj", "up_proj"), kind)
-        for module in list(block.modules()):
+            fuse(block.self_attn, ("q_proj", "k_proj", "v_proj"), kind, scales, path + ".self_attn")
+            fuse(block.mlp, ("gate_proj", "up_proj"), kind, scales, path + ".mlp")
+        for part, module in list(block.named_modules()):
             for name, child in list(module.named_children()):
                 if isinstance(child, torch.nn.Linear):
-                    setattr(module, name, Fp8Linear(child.weight, kind))
+                    setattr(module, name, Fp8Linear(child.weight, kind, scales, f"{path}.{part}.{name}.weight"))
     return model
 
 
-def train(start, way, ids, labels, attention="sdpa"):
-    """Losses, norms and the gradients of step 0; the optimizer works on fp32 masters."""
+def train(start, way, ids, labels, attention="sdpa", scales=DynamicScales(), gradients_of=0):
+    """Losses, norms and the gradients of a step; the optimizer works on fp32 masters."""
     masters = {n: torch.nn.Parameter(p.detach().clone()) for n, p in start.named_parameters()}
     model = copy.deepcopy(start)
     model.config._attn_implementation = attention
     if way != "fp32":
         model = model.to(torch.bfloat16)
     if way not in ("fp32", "bf16"):
-        model = with_fp8(model, {"e5m2": E5M2, "e4m3": E4M3}[way.split("-")[0]], fused=way.endswith("-fused"))
+        model = with_fp8(model, {"e5m2": E5M2, "e4m3": E4M3}[way.split("-")[0]], way.endswith("-fused"), scales)
     groups = [{"params": [p for p in masters.values() if p.ndim >= 2], "weight_decay": DECAY},
               {"params": [p for p in masters.values() if p.ndim < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=1e-8, foreach=False)
-    losses, norms, first = [], [], None
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step)
+
+    def compute(step):
         model.zero_grad()
         logits = model(input_ids=ids[step]).logits.float()
         loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[step][:, 1:].flatten(), ignore_index=-100)
         loss.backward()
+        return loss
+
+    losses, norms, gradients = [], [], None
+    scales.begin(lambda: compute(0))
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        loss = compute(step)
         for name, parameter in model.named_parameters():
             masters[name].grad = parameter.grad.float()
-        if first is None:
-            first = {n: p.grad.clone() for n, p in masters.items()}
+        if step == gradients_of:
+            gradients = {n: p.grad.clone() for n, p in masters.items()}
         norms.append(torch.nn.utils.clip_grad_norm_(masters.values(), CLIP).item())
         losses.append(loss.item())
         optimizer.step()
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.copy_(masters[name])
-    return losses, norms, first
+        scales.advance()
+    return losses, norms, gradients
 
 
 def differences(run, expected):

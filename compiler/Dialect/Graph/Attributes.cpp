@@ -73,6 +73,7 @@ constexpr Attributed kAttributes[] = {
     {"quantized_transposed", Place::Argument, kFlag, is<UnitAttr>},
     {"block_states", Place::Argument, kFlag, is<UnitAttr>},
     {"wide", Place::Argument, kFlag, is<UnitAttr>},
+    {"fp8_names", Place::Argument, kStrings, is<ArrayAttr>},
     {"bucket", Place::Argument, kSymbol, is<FlatSymbolRefAttr>},
     {"result", Place::Result, "a #graph.result", is<ResultKindAttr>},
     {"name", Place::Result, kString, is<StringAttr>},

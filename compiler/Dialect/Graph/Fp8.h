@@ -19,6 +19,9 @@ inline constexpr llvm::StringLiteral kDelayedScaling = "graph.delayed_scaling";
 /// kFp8ScaleRecord numbers of f32, one for each scaled matrix: the absolute maxima that are known from the step before,
 /// which @microstep reads and @update replaces, and those of this step, which @microstep gives and @update reads.
 inline constexpr llvm::StringLiteral kFp8Amax = "fp8_amax", kFp8Maxima = "fp8_maxima";
+/// Of @microstep's argument of kFp8Amax: an array with, for each record, an array of the names that checkpoints know
+/// the matrix by.
+inline constexpr llvm::StringLiteral kFp8Names = "graph.fp8_names";
 inline bool isFp8State(llvm::StringRef state) {
   return state == kFp8Amax || state == kFp8Maxima;
 }

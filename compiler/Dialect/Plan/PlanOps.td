@@ -56,6 +56,12 @@ def Plan_BindingsOp : Plan_Op<"bindings"> {
   let assemblyFormat = "$slots attr-dict";
 }
 
+def Plan_ScaledMatrixOp : Plan_Op<"scaled_matrix"> {
+  let summary = "A matrix whose fp8 codes have a scale of the step before, by the names that checkpoints know it by. The i-th op is the i-th record of the slot bound as `fp8_amax`.";
+  let arguments = (ins StrArrayAttr:$names);
+  let assemblyFormat = "$names attr-dict";
+}
+
 def Plan_ImageOp : Plan_Op<"image", [Symbol]> {
   let summary = "Machine code for one target; the bytes stand in a resource, outside the printed text. Of a cubin also its assembler's CUDA version (1000 major + 10 minor) and the PTX that it was made of, for drivers that are older.";
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, ElementsAttr:$data, DefaultValuedAttr<I64Attr, "0">:$cuda_version, OptionalAttr<ElementsAttr>:$ptx);

@@ -251,6 +251,18 @@ TEST(Checkpoint, SpaceAndAccessAreCheckedBeforeARun) {
   EXPECT_EQ(prepareExport(huge, options).code(), StatusCode::ResourceExhausted);
 }
 
+TEST(TrainerState, AbsoluteMaximaHaveNames) {
+  const std::string text = printTrainerState(stateAt(7));
+  const StatusOr<TrainerState> read = parseTrainerState(text, "t");
+  ASSERT_OK(read.status());
+  EXPECT_EQ(read->fp8Maxima, stateAt(7).fp8Maxima);
+  for (const char *wrong : {"-1", "\"3.5\"", "1e60"}) {
+    std::string damaged = text;
+    damaged.replace(damaged.find("3.5"), 3, wrong);
+    EXPECT_FALSE(parseTrainerState(damaged, "t").isOk()) << wrong;
+  }
+}
+
 TEST(TrainerState, DamagedTextIsRefused) {
   const std::string text = printTrainerState(stateAt(7));
   EXPECT_TRUE(parseTrainerState(text, "t").isOk());

@@ -57,6 +57,7 @@ inline TrainerState stateAt(uint64_t step) {
   state.globalBatch = 8;
   state.seed = 1ull << 63;
   state.lossScale = 65536;
+  state.fp8Maxima = {{"layers.0.weight.cotangent", 0.0078125f}, {"layers.0.weight.input", 3.5f}};
   state.environment["isa"] = "x86-64-v3";
   return state;
 }

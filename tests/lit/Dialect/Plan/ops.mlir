@@ -14,6 +14,8 @@ plan.slot @wire gradients full 16 x bf16 {element_bytes = 2 : i64, same_as_if_ac
 plan.constant @a {data = dense<1.0> : tensor<16xf32>}
 // CHECK: plan.bindings {loss = @a}
 plan.bindings {loss = @a}
+// CHECK: plan.scaled_matrix ["q.weight.input", "k.weight.input"]
+plan.scaled_matrix ["q.weight.input", "k.weight.input"]
 // CHECK: plan.program @microstep
 plan.program @microstep {
   // CHECK: plan.gemm "layer 3 product" [#plan.operand<read @a, 0, 64>, #plan.operand<read @a, 0, 64>, #plan.operand<read_write @a, 0, 0>]

@@ -4,7 +4,7 @@
 // numbers of this step are returned, and @update keeps them where they are numbers.
 // CHECK:         module attributes {graph.delayed_scaling
 // CHECK-LABEL: func.func @microstep(
-// CHECK-SAME:    %[[KNOWN:[^:]*]]: tensor<12xf32> {graph.role = #graph.role<state>, graph.state = "fp8_amax"}) -> (
+// CHECK-SAME:    %[[KNOWN:[^:]*]]: tensor<12xf32> {graph.fp8_names = {{\[\[}}"up.input"], ["down.input"], ["down.cotangent"]], graph.role = #graph.role<state>, graph.state = "fp8_amax"}) -> (
 // CHECK-SAME:    tensor<12xf32> {graph.result = #graph.result<state>, graph.state = "fp8_maxima"})
 // CHECK:         %[[F:.*]] = graph.constant dense<[4.480000e+02, 4.480000e+02, 5.734400e+04]> : tensor<3xf32>
 // CHECK:         %[[S:.*]] = graph.fp8_scales %[[KNOWN]] largest %[[F]] : tensor<12xf32>, tensor<3xf32>
