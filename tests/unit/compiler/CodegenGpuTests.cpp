@@ -287,7 +287,8 @@ TEST(CodegenGpu, KernelsWaitBeforeTheyTouchMemory) {
   for (const KernelImage &image : *images) {
     const bool knowsHow = image.target != "sm_80" && image.target != "sm_89";
     EXPECT_EQ(image.waits, knowsHow) << image.target;
-    EXPECT_EQ(llvm::StringRef(image.ptx).contains("griddepcontrol"), knowsHow && image.target != "simt") << image.target;
+    EXPECT_EQ(llvm::StringRef(image.ptx).contains("griddepcontrol"), knowsHow && image.target != "simt")
+        << image.target;
     if (!knowsHow || image.target == "simt")
       continue;
     for (const auto &[kernel, launch] : image.launches) {
@@ -296,7 +297,8 @@ TEST(CodegenGpu, KernelsWaitBeforeTheyTouchMemory) {
       ASSERT_NE(wait, llvm::StringRef::npos) << kernel;
       EXPECT_LT(wait, next) << kernel;
       EXPECT_EQ(body.count("griddepcontrol"), 2u) << kernel;
-      for (const char *access : {"ld.global", "st.global", "ld.shared", "st.shared", "cp.async", "prefetch", "atom", "bra", "bar."})
+      for (const char *access :
+           {"ld.global", "st.global", "ld.shared", "st.shared", "cp.async", "prefetch", "atom", "bra", "bar."})
         EXPECT_GT(body.find(access), next) << kernel << ": " << access;
     }
   }
