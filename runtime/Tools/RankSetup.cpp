@@ -206,7 +206,6 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
                              .localRank = identity.localRank,
                              .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1",
                              .graphs = variable(environment, "ZTC_CUDA_GRAPHS") != "0",
-                             .overlappingLaunches = variable(environment, "ZTC_CUDA_PDL") != "0",
                              .timed = !options.profile.empty() || !options.trace.empty(),
                              .deterministic = options.deterministic,
                              .hostThreads = threads});

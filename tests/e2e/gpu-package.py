@@ -87,6 +87,9 @@ with scratch() as work:
         status, said = day1("right")
         holds(f"day1.sh: in 16 bits a loss of step {step} that is {factor} times the processor's is {'no failure' if well else 'one'}",
               ("FAIL toy bf16" in said) != well and "FAIL toy fp32" not in said, said)
+    status, said = day1("alive", ZTC_STAND_IN_OVERLAP="0")
+    holds("day1.sh: where kernels cannot be launched while others end, the rest runs without", status == 1 and "so does all that follows (ZTC_CUDA_PDL=0)" in said and "alive: 1 failures" in said, said)
+    (folder / "results/overlap").unlink(missing_ok=True)
     for name, text in (("toy-kernels.txt", "microstep toy_microstep: 0\n"), ("toy-bf16.jsonl", "nothing")):
         (folder / "expected" / name).write_text(text)
     status, said = day1("alive", "right")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the sections share: verdicts, runs with a time limit, and how far two runs are from each other. Sourced by day1.sh, which sets $root and $results.
 failures=0 leftOut=0
+[ -e "$root/results/overlap" ] && export ZTC_CUDA_PDL=0 # section alive found that nothing runs with it
 models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters|fp8|savings')
 first=${models%%$'\n'*}
 

@@ -179,7 +179,8 @@ public:
         staging_(driver), recorder_(resources_), ends_(resources_), timer_(driver) {
     resources_.deterministic = options_.deterministic;
     // Hopper's griddepcontrol; a graph remembers it since CUDA 12.3.
-    resources_.overlapsLaunches = options_.overlappingLaunches && resources_.gpu.major >= 9 && driver_.version >= 12030;
+    resources_.overlapsLaunches =
+        options_.libraries.overlapsLaunches && resources_.gpu.major >= 9 && driver_.version >= 12030;
   }
 
   ~CudaDevice() override {

@@ -14,8 +14,6 @@ struct CudaDeviceOptions {
   bool synchronous = false;
   /// Programs become CUDA graphs after their first execution; not where one of the other two is wanted.
   bool graphs = true;
-  /// Generated kernels are launched while the ones before them end, where GPU and driver know how.
-  bool overlappingLaunches = true;
   /// Takes the time of each step, for a profile or a trace. The host then waits after each program.
   bool timed = false;
   /// Attention's gradient has the same bits each time, which takes it longer.

@@ -22,6 +22,9 @@ struct CudaLibraryPaths {
   /// Where libraries other than the driver's are looked for once the loader has not found them by their names:
   /// cudaLibraryFolders().
   std::vector<std::string> folders;
+  /// Not where ZTC_CUDA_PDL is 0: generated kernels are launched while the ones before them end, where GPU and driver
+  /// know how.
+  bool overlapsLaunches = true;
   bool useCudnn = true; ///< not where ZTC_CUDNN is 0: attention then takes the plan's own kernels
   /// ZTC_STAND_INS: the folder with the stand-ins of the tests (tests/standin). They take the places of all libraries;
   /// there is no other way to load one.

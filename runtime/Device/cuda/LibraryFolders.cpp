@@ -76,6 +76,7 @@ CudaLibraryPaths cudaLibraryPaths(const std::function<std::string(const char *)>
           .cudnn = variable("ZTC_LIBCUDNN"),
           .cudnnModule = variable("ZTC_CUDNN_MODULE"),
           .folders = cudaLibraryFolders(variable),
+          .overlapsLaunches = variable("ZTC_CUDA_PDL") != "0",
           .useCudnn = variable("ZTC_CUDNN") != "0",
           .standIns = variable("ZTC_STAND_INS"),
           .visibleDevices = variable("CUDA_VISIBLE_DEVICES")};

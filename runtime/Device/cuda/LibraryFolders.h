@@ -7,7 +7,8 @@
 
 namespace ztc {
 
-/// What the environment says of libraries: ZTC_LIBCUDA and its like, ZTC_CUDNN, ZTC_STAND_INS, and the folders below.
+/// What the environment says of libraries: ZTC_LIBCUDA and its like, ZTC_CUDNN, ZTC_CUDA_PDL, ZTC_STAND_INS, and the
+/// folders below.
 CudaLibraryPaths cudaLibraryPaths(const std::function<std::string(const char *)> &variable);
 
 /// Which libraries are found, where, in which versions, and which GPUs: a line each, for a person.

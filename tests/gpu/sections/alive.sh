@@ -11,14 +11,21 @@
 grep -E 'driver|cuBLASLt|cuDNN|NCCL|NVML|PyTorch' "$results/machine.txt" | while read -r line; do say "$line"; done
 
 # The least that there is, step by step: an error names its step.
-if ! ZTC_CUDA_SYNC=1 ZTC_CUDA_GRAPHS=0 train 60 "$results/first.jsonl" "plans/$first" fp32.bin --gpus=1 --steps=2; then
+rm -f "$root/results/overlap"
+if ! ZTC_CUDA_PDL=0 ZTC_CUDA_SYNC=1 ZTC_CUDA_GRAPHS=0 train 60 "$results/first.jsonl" "plans/$first" fp32.bin --gpus=1 --steps=2; then
   reason "$results/first.txt" >&2
   say "FAIL the first two steps: $(reason "$results/first.txt")"
   exit 3
 fi
 say "$(grep '^device' "$results/first.txt")"
 train 60 "$results/graphs.jsonl" "plans/$first" bf16.bin --gpus=1 --steps=4
-verdict "$first bf16 with CUDA graphs" $? "$(reason "$results/graphs.txt")"
+graphs=$?
+verdict "$first bf16 with CUDA graphs" $graphs "$(reason "$results/graphs.txt")"
+if [ $graphs != 0 ] && ZTC_CUDA_PDL=0 train 60 "$results/no-overlap.jsonl" "plans/$first" bf16.bin --gpus=1 --steps=4; then
+  say "it runs where no kernel is launched while another one ends: so does all that follows (ZTC_CUDA_PDL=0)"
+  touch "$root/results/overlap"
+  export ZTC_CUDA_PDL=0
+fi
 
 for model in $models; do
   limited 60 bin/gpu-kernels "plans/$model/fp32.bin" > "$results/$model-kernels.txt" 2> "$results/$model-kernels.err"

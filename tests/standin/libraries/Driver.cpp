@@ -7,7 +7,8 @@
 // ZTC_STAND_IN_KILOHERTZ (the clock; 0: it is not told), ZTC_STAND_IN_MIG=1 (the GPUs are slices of one),
 // ZTC_STAND_IN_VIRTUAL_MEMORY=0 (there is cuMemAlloc alone), ZTC_STAND_IN_LIBRARIES (bytes that cuBLASLt and NCCL each
 // take of the GPU at their first call that computes), ZTC_STAND_IN_ORDER (descending: threads and blocks of a grid
-// take their turns in that order), ZTC_STAND_IN_COPY_MS (how long a download takes that is more than a few values).
+// take their turns in that order), ZTC_STAND_IN_OVERLAP=0 (no kernel is launched while another one ends, and asking for
+// it is an error), ZTC_STAND_IN_COPY_MS (how long a download takes that is more than a few values).
 #include "tests/standin/libraries/Driver.h"
 #include "tests/standin/Simt.h"
 #include "tests/standin/libraries/StandIn.h"
@@ -312,6 +313,9 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY, unsigne
 }
 Result cuLaunchKernelEx(const LaunchConfiguration *configuration, Function function, void **parameters, void **extra) {
   const LaunchConfiguration &c = *configuration;
+  static const char *const overlap = std::getenv("ZTC_STAND_IN_OVERLAP");
+  if (c.attributeCount && overlap && std::string(overlap) == "0")
+    return kInvalidValue;
   // The one attribute that is known. What it allows, a kernel that overlaps the one before it, is not done here.
   for (unsigned i = 0; i < c.attributeCount; ++i)
     if (c.attributes[i].id != LaunchAttribute().id)

@@ -81,6 +81,7 @@ inline plan::Plan makeGpuPlan(uint64_t batch, uint64_t seq, const char *image) {
     plan::Kernel::Version &version = *kernel.add_versions();
     version.set_target("simt");
     version.set_block_threads(1);
+    version.set_waits(true);
     version.set_units_per_block(1);
   }
   recordKernelSignatures(plan);
