@@ -77,10 +77,10 @@ static void takeKnown(ModuleOp source, TargetJob &job) {
       continue;
     job.contents.push_back(content.str());
     KnownKernel &known = job.known[function.getName()];
-    known.content = content.str();
+    known.content = content.getValue();
     if (auto objects = function->getAttrOfType<DictionaryAttr>(kObjects))
       if (auto object = objects.getAs<StringAttr>(target))
-        known.object = object.str();
+        known.object = object.getValue();
   }
   if (!isComplete)
     job.contents.clear();

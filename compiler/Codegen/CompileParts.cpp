@@ -83,6 +83,10 @@ struct Part {
 };
 } // namespace
 
+std::string objectKey(StringRef target, StringRef content) {
+  return KernelCache::keyOf({target, content});
+}
+
 Expected<std::vector<std::string>> compileParts(const Module &module, StringRef target, const KernelCache &cache,
                                                 const KnownKernels &knownKernels,
                                                 function_ref<Expected<std::string>(Module &)> compile) {
@@ -90,23 +94,22 @@ Expected<std::vector<std::string>> compileParts(const Module &module, StringRef 
   std::vector<Part> missing;
   for (const Function &function : module) {
     const auto kernel = knownKernels.find(function.getName());
-    const KnownKernel &facts = kernel == knownKernels.end() ? KnownKernel() : kernel->second;
-    if (facts.object) {
-      objects.push_back(*facts.object);
+    const bool hasContent = kernel != knownKernels.end();
+    if (hasContent && kernel->second.object) {
+      objects.push_back(kernel->second.object->str());
       continue;
     }
     if (function.isDeclaration() || function.hasLocalLinkage())
       continue;
-    std::string key = facts.content.empty() ? std::string() : KernelCache::keyOf({target, facts.content});
-    std::optional<std::string> known = key.empty() ? std::nullopt : cache.find(key);
+    SmallString<0> bitcode;
+    if (!hasContent)
+      bitcode = bitcodeOf(function);
+    std::string key = objectKey(target, hasContent ? kernel->second.content : StringRef(bitcode));
+    std::optional<std::string> known = cache.find(key);
     if (!known) {
-      SmallString<0> bitcode = bitcodeOf(function);
-      if (key.empty()) {
-        key = KernelCache::keyOf({target, bitcode});
-        known = cache.find(key);
-      }
-      if (!known)
-        missing.push_back({objects.size(), std::move(key), std::move(bitcode), {}});
+      if (hasContent)
+        bitcode = bitcodeOf(function);
+      missing.push_back({objects.size(), std::move(key), std::move(bitcode), {}});
     }
     objects.push_back(known.value_or(""));
   }

@@ -97,7 +97,7 @@ private:
   /// A method at stage 3 on so many ranks as `ztc plan --gpus=RANKS --zero=3` looks at it, with the smallest
   /// micro-batch.
   CompileOptions optionsOn(const PlanMethod &method, unsigned ranks) const;
-  /// As --global-batch, where nothing else is said: the default on so many ranks.
+  /// The value of --global-batch, or its default for this number of ranks.
   uint64_t globalBatchOn(unsigned ranks) const;
   /// What more ranks, or stage 3, would make fit: "" where no number of them does.
   FailureOr<std::string> ranksThatFit(const PlanMethod &method, const report::TrainingChoice &smallest, Trials &trials);

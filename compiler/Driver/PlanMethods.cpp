@@ -125,7 +125,7 @@ void PlanScope::addCommands(report::TrainingChoice &choice, const CompileOptions
   if (used.updateTime != UpdateTime::After)
     add("update", wordOf(used.updateTime));
   add("mem", std::to_string(availableBytes) + "B");
-  if (reserveBytes || gpu) // of a GPU an estimate stands where none is said
+  if (reserveBytes || gpu) // without the option ztc compile would estimate a reserve for a GPU
     add("reserve", std::to_string(reserveBytes) + "B");
   if (choice.hostBytes)
     add("host-mem", options.hostMemory ? std::to_string(options.hostMemory) + "B" : roomFor(choice.hostBytes));

@@ -1,3 +1,4 @@
+#include "compiler/Codegen/CompileParts.h"
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/KernelContent.h"
@@ -74,7 +75,7 @@ struct ReuseKernels : impl::ReuseKernelsBase<ReuseKernels> {
       SmallVector<NamedAttribute> found;
       for (StringRef target : targets)
         if (!target.starts_with("sm_"))
-          if (std::optional<std::string> object = known.find(KernelCache::keyOf({target, content})))
+          if (std::optional<std::string> object = known.find(codegen::objectKey(target, content)))
             found.push_back(b.getNamedAttr(target, b.getStringAttr(*object)));
       const bool isWhole = found.size() + images.size() == targets.size();
       objects.push_back(isWhole ? b.getDictionaryAttr(found) : DictionaryAttr());

@@ -28,6 +28,11 @@ constexpr const char *cudnnAttentionObstacle(bool narrow, uint64_t headDim, Atte
   return nullptr;
 }
 
+/// Whether a plan has gpu_document_table: rows are packed, and cuDNN may be told where their documents lie.
+constexpr bool hasDocumentTable(bool narrow, uint64_t headDim, AttentionExtras extras) {
+  return extras.packed && !cudnnAttentionObstacle(narrow, headDim, extras);
+}
+
 /// So many documents of a packed row a plan reserves workspace for: 64 tokens each on average.
 constexpr uint64_t cudnnMostDocuments(uint64_t seq) {
   return std::max<uint64_t>(16, seq / 64);

@@ -296,7 +296,7 @@ private:
       return Status::ok();
     }
     if (version.waits() && !version.outside().empty())
-      return dataLoss(fmt::format("{}: nobody knows whether a kernel from outside waits", where));
+      return dataLoss(fmt::format("{}: a kernel from outside is marked as waiting for the kernels before it", where));
     // What no GPU's block exceeds: 1024 threads, 227 KiB of shared memory.
     if (version.block_threads() == 0 || version.block_threads() > 1024 || version.units_per_block() == 0 ||
         version.shared_bytes() > 227u * 1024)

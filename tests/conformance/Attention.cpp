@@ -105,12 +105,11 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   const std::string heads = gpuSuffix(c.type) + "_" + std::to_string(c.dim), form = heads + visible;
   std::vector<std::string> kernels{"gpu_attention" + form},
       gradKernels{"gpu_attention_delta" + heads, "gpu_attention_grad_keys" + form, "gpu_attention_grad_queries" + form};
-  if (!c.documents.empty()) {
+  if (!c.documents.empty())
     runner.bound(c.bounds());
-    if (!cudnnAttentionObstacle(c.type != plan::F32, c.dim, extrasOf(c)))
-      for (auto *all : {&kernels, &gradKernels})
-        all->push_back("gpu_document_table");
-  }
+  if (hasDocumentTable(c.type != plan::F32, c.dim, extrasOf(c)))
+    for (auto *all : {&kernels, &gradKernels})
+      all->push_back("gpu_document_table");
   runner.useGpuKernels(forward, kernels);
   runner.useGpuKernels(grad, gradKernels);
   runner.runOnce(threads);

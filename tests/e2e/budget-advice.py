@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows each line of advice that `ztc compile` prints when a step exceeds --mem: a change that is said to fit must compile, and one that is said to need too much must
-fail. Covers --host-mem and --disk-mem, both given and advised."""
+"""Tries every suggestion that `ztc compile` prints when a step exceeds --mem: those marked as fitting must compile, the others must fail. Covers --host-mem and --disk-mem,
+whether the user gave them or ztc suggests them."""
 import re
 
 from support import GOLDEN, check, finish, run, scratch

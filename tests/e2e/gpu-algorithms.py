@@ -44,7 +44,7 @@ def attention(work):
     check("so does a resumed run, of its checkpoint", resumed["resumed"] == chosen["calls"] and rest == own, said[:900])
 
     said, _, _, free = train("attention-free", fresh, "--deterministic=no", ZTC_CUDA_TUNE="0")
-    check("--deterministic=no: who computes the gradient is said", "attention gradient by cuDNN 9.26.0, not deterministic" in said, said[:900])
+    check("--deterministic=no: the header names the implementation of the gradient", "attention gradient by cuDNN 9.26.0, not deterministic" in said, said[:900])
     check("and what is given up", "a run that is repeated, resumed or spread over other ranks does not have the same bits" in said, said[:1200])
     done = train("attention-word", fresh, "--deterministic=maybe", expect=2)
     check("another word is refused", "--deterministic" in done.stderr, done.stderr)

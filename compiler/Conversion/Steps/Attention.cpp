@@ -25,8 +25,7 @@ template <typename OpTy> FailureOr<SmallVector<KernelDescription>> gpuAttention(
                            bool(op.getDocumentStarts()),
                            !op.getSoftcap().isZero()};
   auto all = llvm::to_vector(kernels.addGpuAttention(form, std::is_same_v<OpTy, graph::AttentionGradOp>));
-  const AttentionExtras extras{form.packed, form.softcapped};
-  if (form.packed && !cudnnAttentionObstacle(!form.type.isF32(), uint64_t(width), extras))
+  if (hasDocumentTable(!form.type.isF32(), uint64_t(width), {form.packed, form.softcapped}))
     all.push_back(kernels.addGpuDocumentTable());
   return all;
 }

@@ -103,16 +103,12 @@ private:
   /// Of packed rows: where each position's document starts.
   size_t starts() const { return scratch() + 1; }
 
-  /// What no run can change is known to the compiler, too.
-  const char *knownObstacle() const {
-    return cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(),
-                                  {attention_.packed(), attention_.softcap() != 0});
-  }
-  /// Whether the plan has a kernel that writes where documents lie.
-  bool hasTable() const { return attention_.packed() && !knownObstacle(); }
+  AttentionExtras extras() const { return {attention_.packed(), attention_.softcap() != 0}; }
+  bool hasTable() const { return hasDocumentTable(attention_.type() != plan::F32, attention_.head_dim(), extras()); }
 
+  /// What no run can change is known to the compiler, too.
   void choose(DocumentBounds documents) {
-    const char *known = knownObstacle();
+    const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(), extras());
     obstacle_ = known ? std::string(known) : findGraph(documents).message();
     byCudnn_ = graph_;
   }

@@ -1,6 +1,7 @@
 #include "runtime/Device/cuda/CudaAttentionTuning.h"
 #include "runtime/Device/cuda/CudaReals.h"
 #include "runtime/Device/cuda/CudaTimer.h"
+#include "runtime/Device/cuda/CudaTuning.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
@@ -13,10 +14,6 @@ using Steps = std::vector<CudaAttentionStep *>;
 
 /// What the choices of a run call the two.
 constexpr const char *kCudnn = "cuDNN", *kOwn = "own kernels";
-/// A way is executed once unmeasured and then so often; the shortest time counts.
-constexpr int kTrials = 5;
-/// cuDNN's stays unless own kernels take less than this part of its time: noise decides nothing.
-constexpr double kMuchFaster = 0.97;
 
 /// Those with a choice, by signature.
 std::map<std::string, Steps> callsOf(const CudaResources &resources) {
@@ -42,7 +39,7 @@ bool takeWay(const AlgorithmChoices &choices, const std::string &signature, cons
 
 StatusOr<double> secondsOf(CudaAttentionStep &step, CudaStopwatch &watch, Clock::time_point end) {
   double shortest = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= kTrials && Clock::now() < end; ++i) {
+  for (int i = 0; i <= kTuningRepetitions && Clock::now() < end; ++i) {
     ZTC_ASSIGN_OR_RETURN(const double seconds, watch.seconds([&] { return step.execute(0); }));
     if (i > 0)
       shortest = std::min(shortest, seconds);
@@ -82,7 +79,7 @@ Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const Tun
         ZTC_ASSIGN_OR_RETURN(seconds[cudnn], secondsOf(step, watch, end));
       }
       const bool measured = Clock::now() < end;
-      const bool own = measured && seconds[false] < kMuchFaster * seconds[true];
+      const bool own = measured && seconds[false] < kClearlyFaster * seconds[true];
       chooseWay(steps, !own, fmt::format("{:.1f} times as fast as cuDNN's here", seconds[true] / seconds[false]));
       if (measured)
         tuned.measured.algorithms[signature] = own ? kOwn : kCudnn;

@@ -15,12 +15,8 @@
 namespace ztc {
 namespace {
 
-/// An algorithm is executed once unmeasured (the library loads its kernel) and then so often; the shortest time counts.
-constexpr int kRepetitions = 5;
 /// One that has taken so many times as long as the best is not measured to the end.
 constexpr double kHopeless = 1.5;
-/// The library's first choice stays unless another one takes less than this part of its time: noise decides nothing.
-constexpr double kClearlyFaster = 0.97;
 
 using Clock = std::chrono::steady_clock;
 using Call = std::shared_ptr<CudaProductCall>;
@@ -126,7 +122,7 @@ CudaProductOperands Trials::nextOperands(const CudaProductShape &shape) {
 StatusOr<double> Trials::measure(const CudaProductCall &call, const cublaslt::Algorithm &algorithm, double best) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   double shortest = kNever;
-  for (int i = 0; i <= kRepetitions && !isOver(); ++i) {
+  for (int i = 0; i <= kTuningRepetitions && !isOver(); ++i) {
     const CudaProductOperands operands = nextOperands(call.shape());
     bool refused = false;
     ZTC_ASSIGN_OR_RETURN(const double seconds, watch_.seconds([&] {

@@ -4,6 +4,11 @@
 
 namespace ztc {
 
+/// A candidate is executed once unmeasured (a library loads its kernel) and then so often; the shortest time counts.
+inline constexpr int kTuningRepetitions = 5;
+/// The first choice stays unless another one takes less than this part of its time: noise decides nothing.
+inline constexpr double kClearlyFaster = 0.97;
+
 /// Libraries, their versions and the GPU: what algorithms are good for. Empty where no step multiplies matrices.
 std::string cudaAlgorithmKey(const CudaResources &resources);
 

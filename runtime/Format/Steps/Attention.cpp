@@ -23,20 +23,18 @@ Status checkMark(const StepCheck &check, uint32_t kernel, const char *mark, bool
   return Status::ok();
 }
 
-const char *cudnnObstacle(const Attention &attention) {
-  return cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(),
-                                {attention.packed(), attention.softcap() != 0});
+AttentionExtras extrasOf(const Attention &attention) {
+  return {attention.packed(), attention.softcap() != 0};
 }
 
-/// cuDNN is told where documents lie.
-bool hasDocumentTable(const Attention &attention) {
-  return attention.packed() && !cudnnObstacle(attention);
+bool hasTable(const Attention &attention) {
+  return hasDocumentTable(attention.type() != F32, attention.head_dim(), extrasOf(attention));
 }
 
 /// Kernels of attention for GPUs from number `first` on, and the host's rows of scores.
 Status checkMarks(const StepCheck &check, const Attention &attention, int first) {
   const bool softcapped = attention.softcap() != 0;
-  for (int i = first; i < attention.gpu_kernels_size() - int(hasDocumentTable(attention)); ++i) {
+  for (int i = first; i < attention.gpu_kernels_size() - int(hasTable(attention)); ++i) {
     ZTC_RETURN_IF_ERROR(checkMark(check, attention.gpu_kernels(i), "_packed", attention.packed(), "packed"));
     ZTC_RETURN_IF_ERROR(checkMark(check, attention.gpu_kernels(i), "_softcap", softcapped, "softcapped"));
   }
@@ -54,7 +52,7 @@ Status checkKernels(const StepCheck &check, const Attention &attention) {
     return dataLoss(fmt::format("attention with a softcap of {}", attention.softcap()));
   const bool isForGpus = !attention.gpu_kernels().empty();
   const auto withTable = [&](std::vector<std::string> kernels) {
-    if (hasDocumentTable(attention))
+    if (hasTable(attention))
       kernels.push_back("gpu_document_table");
     return kernels;
   };
@@ -76,7 +74,7 @@ Status checkKernels(const StepCheck &check, const Attention &attention) {
 CallExecution gpuExecution(const Plan &plan, const Step &step) {
   const Attention &attention = step.attention();
   const std::string common = "no scores in memory, no atomic sums";
-  if (const char *obstacle = cudnnObstacle(attention))
+  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(), extrasOf(attention)))
     return {"gpu", "own kernels", fmt::format("{}; {}", obstacle, common), gpuKernelsOf(attention)};
   const std::string most =
       attention.packed() ? fmt::format(", no row has more than {} documents", cudnnMostDocuments(attention.seq())) : "";
