@@ -25,18 +25,18 @@ Value DecoderBuilder::frequencies(const Rope &rope) {
   if (rope.dynamicFactor == 0) {
     other = graph.floats(rope.longFrequencies, {int64_t(rope.longFrequencies.size())});
   } else {
-    // 1 / (theta * growth^(width / (width - 2)))^(2i / width); short rows would take a root of a negative number.
+    // 1 / (theta * growth^(divisor / (divisor - 2)))^(2i / divisor); short rows would take a root of a negative number.
     Value longest = graph.add("Max", {length, graph.integer(rope.longFrom)});
     Value ratio =
         graph.add("Div", {graph.add("Cast", {longest}, {{"to", int64_t(1)}}), graph.scalar(float(rope.longFrom))});
     Value growth = graph.add("Sub", {graph.add("Mul", {ratio, graph.scalar(float(rope.dynamicFactor))}),
                                      graph.scalar(float(rope.dynamicFactor - 1))});
-    double width = double(rope.width);
+    double width = double(rope.divisor);
     Value base = graph.add(
         "Mul", {graph.add("Pow", {growth, graph.scalar(float(width / (width - 2)))}), graph.scalar(float(rope.theta))});
     std::vector<float> exponents;
-    for (int64_t i = 0; i < rope.width; i += 2)
-      exponents.push_back(float(i) / float(rope.width));
+    for (int64_t i = 0; i < rope.divisor; i += 2)
+      exponents.push_back(float(i) / float(rope.divisor));
     other = graph.add("Reciprocal", {graph.add("Pow", {base, graph.floats(exponents, {int64_t(exponents.size())})})});
   }
   return graph.add("Where", {isLong, other, usual});

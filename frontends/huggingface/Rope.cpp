@@ -78,6 +78,7 @@ public:
     // An odd number has one frequency more than it has pairs, and with it turns one dimension more (GPT-NeoX).
     int64_t dimensions = int64_t(double(context.headWidth) * part);
     rope.width = dimensions + dimensions % 2;
+    rope.divisor = dimensions;
     if (rope.theta <= 0 || part <= 0 || part > 1 || dimensions < 2 || rope.width > context.headWidth) {
       config.fail("rope_theta " + std::to_string(rope.theta) + " and partial_rotary_factor " + std::to_string(part) +
                   " of heads of " + std::to_string(context.headWidth) + " give no rotation");
@@ -128,14 +129,15 @@ private:
   void dynamic() {
     double alpha = context.readsAlpha ? config.optionalNumber("alpha", 0.0).value_or(0) : 0;
     if (alpha > 0) {
-      rope.frequencies = inverse(rope.theta * std::pow(alpha, double(rope.width) / double(rope.width - 2)), rope.width);
+      double width = double(rope.divisor);
+      rope.frequencies = inverse(rope.theta * std::pow(alpha, width / (width - 2)), rope.divisor);
       return;
     }
     rope.dynamicFactor = needed("factor");
     rope.longFrom = context.positions;
     rope.reach = int64_t(rope.dynamicFactor * double(context.positions));
-    if (rope.width < 4)
-      config.fail("the dynamic rotary embedding needs at least 4 dimensions that turn");
+    if (rope.divisor < 3)
+      config.fail("the dynamic rotary embedding needs at least 3 dimensions that turn");
   }
 
   void llama3() {
@@ -145,6 +147,9 @@ private:
   }
 
   void yarn() {
+    if (rope.divisor != rope.width)
+      return config.fail("yarn needs an even number of dimensions that turn, and partial_rotary_factor makes " +
+                         std::to_string(rope.divisor) + " of heads of " + std::to_string(context.headWidth));
     double factor = config.isNull("factor") ? double(context.positions) / original : needed("factor");
     std::optional<double> given = config.optionalNumber("attention_factor", std::nullopt);
     double scale = config.optionalNumber("mscale", 0.0).value_or(0),
@@ -182,7 +187,7 @@ private:
       if (needed("long_mscale") != rope.scale)
         config.fail("short_mscale and long_mscale differ, which ztc does not build");
     }
-    std::vector<float> waves = powers(rope.theta, rope.width);
+    std::vector<float> waves = powers(rope.theta, rope.divisor);
     for (size_t i = 0; i < wanted; ++i) {
       rope.frequencies[i] = 1.0f / (float(shorter[i]) * waves[i]);
       rope.longFrequencies.push_back(1.0f / (float(longer[i]) * waves[i]));

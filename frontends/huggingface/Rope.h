@@ -9,14 +9,16 @@ namespace ztc::huggingface {
 /// A kind of rotary embedding. Positions are turned by p * frequency[i], and cosine and sine are scaled.
 struct Rope {
   int64_t width = 0; ///< dimensions of a head that turn, the first ones; even
+  /// What frequencies are fractions of: the width, or one less, where a part of a head is an odd number.
+  int64_t divisor = 0;
   bool isInterleaved = false;
   std::vector<float> frequencies; ///< (width / 2)
   double scale = 1;               ///< of cosine and sine
   /// Beyond this many tokens in a row other frequencies hold; 0: never.
   int64_t longFrom = 0;
   std::vector<float> longFrequencies; ///< longrope
-  /// dynamic: beyond `longFrom` tokens the base is theta * (factor * S / longFrom - (factor - 1)) ^ (width / (width -
-  /// 2)).
+  /// dynamic: beyond `longFrom` tokens the base is theta * (factor * S / longFrom - (factor - 1)) ^
+  /// (divisor / (divisor - 2)).
   double theta = 0, dynamicFactor = 0;
   double scoreScale = 1; ///< of the scores, where mscale_all_dim is there; DeepSeek's attention alone asks for it
   double queryScaleBeta = 0, queryScaleFrom = 1; ///< of Attention, where the parameters have them

@@ -62,6 +62,8 @@ REFUSED = [
     ("rope_theta 0", "llama-heads", but(rope_parameters=ROPE | {"rope_theta": 0}), "give no rotation"),
     ("a kind per layer type in Llama", "llama-heads", but(rope_parameters={"full_attention": ROPE}), "which this model type does not read"),
     ("longrope's factors", "phi3-short", lambda c: c | {"rope_parameters": c["rope_parameters"] | {"long_factor": [1.0]}}, "longrope needs short_factor and long_factor, 5 numbers"),
+    ("yarn over an odd number of dimensions", "glm4", but(rope_parameters=ROPE | {"rope_type": "yarn", "factor": 2.0, "partial_rotary_factor": 0.25}),
+     "yarn needs an even number of dimensions that turn, and partial_rotary_factor makes 3 of heads of 12"),
     ("encoder and decoder", "llama-heads", but(is_encoder_decoder=True), "is_encoder_decoder is true; ztc supports false or null only"),
     ("bidirectional Gemma", "gemma3", but(use_bidirectional_attention=True), "use_bidirectional_attention is true"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),

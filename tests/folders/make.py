@@ -129,6 +129,8 @@ FOLDERS |= {
     "cohere2": ("cohere2", base(logit_scale=0.3, tie_word_embeddings=True, num_hidden_layers=3, sliding_window=6, layer_types=THREE, pad_token_id=0), {
         "pattern": lambda c: changed(c, ["layer_types", "tie_word_embeddings"], sliding_window_pattern=2)}),
     "glm4": ("glm4", base(head_dim=12, attention_bias=True), {"4": version4()}),
+    "glm-odd": ("glm", base(head_dim=12, tie_word_embeddings=True, rope_parameters=rope(
+        "longrope", partial_rotary_factor=0.25, original_max_position_embeddings=16, short_factor=[1.0, 1.1], long_factor=[1.0, 1.7], factor=1.5)), {"4": version4("type")}),
     "hunyuan": ("hunyuan_v1_dense", base(head_dim=12, rope_parameters=rope("dynamic", alpha=100.0, factor=1.0)), {"4": version4("type")}),
     "gpt-neox": ("gpt_neox", {k: v for k, v in base().items() if k != "num_key_value_heads"} | dict(rope_parameters=rope(
         "default", partial_rotary_factor=0.4)), {"4": lambda c: changed(c, ["rope_parameters"], rotary_pct=0.4, rotary_emb_base=10000)}),
@@ -233,6 +235,7 @@ MORE = {
     "vaultgemma": ("vaultgemma", base(head_dim=10, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
                                       final_logit_softcapping=3.0, attention="eager"), {}),
     "jais2": ("jais2", base(), {}),
+    "glm-odd-dynamic": ("glm", base(head_dim=12, max_position_embeddings=12, rope_parameters=rope("dynamic", partial_rotary_factor=0.25, factor=2.0)), {}),
     "solar-open": ("solar_open", base(head_dim=12, n_routed_experts=4, n_shared_experts=1, n_group=1, topk_group=1, **MOE), {}),
     "youtu": ("youtu", base(num_key_value_heads=4, **{k: DEEPSEEK[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")}), {}),
     "exaone4-pattern": ("exaone4", base(num_hidden_layers=3, sliding_window=5, sliding_window_pattern=2), {}),
