@@ -72,8 +72,7 @@ void fillSolarOpen(Config &config, Decoder &decoder) {
               .epsilon = 1e-5});
   if (decoder.layers.empty())
     return;
-  bool bias = config.flag("attention_bias", false);
-  setBiases(decoder, bias, bias);
+  setBiases(decoder, config.flag("attention_bias", false), false);
   decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
   setDeepSeekExperts(config, decoder, {.count = 128, .perToken = 8, .width = 1280, .shared = 1, .normalised = true});
 }

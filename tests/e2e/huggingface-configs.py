@@ -132,6 +132,10 @@ with scratch() as work:
     # Configurations of real size, as transformers writes its defaults: every key is known, and it takes seconds.
     for version in (5, 4):
         known_keys(work, version)
+    solar = json.loads((HOME / "defaults-5.json").read_text())["solar_open"]
+    done = attempt(work, "llama-heads", lambda _: solar | {k: v for k, v in SMALL.items() if k in solar} | {"attention_bias": True}, weights=False, command=("check", "--json"))
+    biases = {p["name"].split(".")[-2] for p in json.loads(done.stdout or "{}").get("parameters", []) if p["name"].endswith("_proj.bias")}
+    check("attention_bias of Solar Open is of queries, keys and values", biases == {"q_proj", "k_proj", "v_proj"}, sorted(biases) or done.stderr[-300:])
     empty = work / "empty"
     empty.mkdir()
     done = run("ztc", "check", empty, expect=1)

@@ -236,7 +236,7 @@ MORE = {
                                       final_logit_softcapping=3.0, attention="eager"), {}),
     "jais2": ("jais2", base(), {}),
     "glm-odd-dynamic": ("glm", base(head_dim=12, max_position_embeddings=12, rope_parameters=rope("dynamic", partial_rotary_factor=0.25, factor=2.0)), {}),
-    "solar-open": ("solar_open", base(head_dim=12, n_routed_experts=4, n_shared_experts=1, n_group=1, topk_group=1, **MOE), {}),
+    "solar-open": ("solar_open", base(attention_bias=True, head_dim=12, n_routed_experts=4, n_shared_experts=1, n_group=1, topk_group=1, **MOE), {}),
     "youtu": ("youtu", base(num_key_value_heads=4, **{k: DEEPSEEK[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")}), {}),
     "exaone4-pattern": ("exaone4", base(num_hidden_layers=3, sliding_window=5, sliding_window_pattern=2), {}),
     "dots1-window": ("dots1", base(head_dim=12, num_hidden_layers=3, sliding_window=5, max_window_layers=1, n_routed_experts=4, n_shared_experts=1,
