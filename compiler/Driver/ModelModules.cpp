@@ -15,8 +15,7 @@ namespace ztc::driver {
 static StringRef basePrefix(StringRef modelType) {
   return llvm::StringSwitch<StringRef>(modelType)
       .Cases({"gpt2", "gpt_neo", "gptj", "codegen", "bloom", "falcon", "mpt", "gpt_bigcode"}, "transformer")
-      .Case("gpt_neox", "gpt_neox")
-      .Case("biogpt", "biogpt")
+      .Cases({"gpt_neox", "gpt_neox_japanese", "biogpt"}, modelType)
       .Default("model");
 }
 
