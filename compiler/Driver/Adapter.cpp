@@ -158,9 +158,11 @@ private:
                : kind == "rows" ? config.rowsOf(module.name)->rows.size() * sizeOf(parameter, 1)
                                 : uint64_t(config.rankOf(module.name)) * (sizeOf(parameter, 0) + sizeOf(parameter, 1));
     if (kind == "linear" || kind == "embedding") {
-      // Of an embedding PEFT saves the frozen weight too: it may have got rows that the model's folder lacks.
+      // Of an embedding or a head PEFT saves the frozen weight too: it may have got rows that the model's folder lacks.
       if (DictionaryAttr base = sourceOf(name + ".base_layer.weight", /*needed=*/false))
         entry.append("base", base);
+      if (module.bias) // of a head, and beside its frozen weight
+        used.insert(name + ".base_layer.bias");
       entry.append("rank", builder.getI64IntegerAttr(config.rankOf(module.name)));
       entry.append("scale", builder.getF64FloatAttr(config.scaleOf(module.name)));
       if (config.start == AdapterStart::Gaussian)

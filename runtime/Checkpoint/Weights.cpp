@@ -7,6 +7,7 @@
 #include "runtime/Core/File.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
+#include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/Safetensors.h"
@@ -324,7 +325,7 @@ static Status checkAllUsed(const plan::Plan &plan, const SafetensorsCollection &
   std::vector<std::string> unread;
   for (const auto &file : files.files())
     for (const SafetensorsTensor &tensor : file->tensors())
-      if (!known.contains(tensor.name) && !tensor.name.ends_with(".base_layer.weight"))
+      if (!known.contains(tensor.name) && !isBesideFactors(tensor.name))
         unread.push_back(tensor.name);
   return unread.empty() ? Status::ok()
                         : failedPrecondition(fmt::format("'{}' has {}, which the plan does not train; compile with "

@@ -201,7 +201,7 @@ StatusOr<std::optional<WeightChange>> AdapterChanges::of(const std::string &name
 std::vector<std::string> AdapterChanges::unread() const {
   std::vector<std::string> names;
   for (const SafetensorsTensor &tensor : file_.tensors())
-    if (!read_.contains(tensor.name) && !tensor.name.ends_with(".base_layer.weight"))
+    if (!read_.contains(tensor.name) && !isBesideFactors(tensor.name))
       names.push_back(tensor.name);
   return names;
 }

@@ -160,4 +160,8 @@ bool swapsStacks(std::string_view modelType) {
   return modelType.starts_with("llama4");
 }
 
+bool isBesideFactors(std::string_view name) {
+  return name.ends_with(".base_layer.weight") || name.ends_with(".base_layer.bias");
+}
+
 } // namespace ztc

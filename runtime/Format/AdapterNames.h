@@ -45,6 +45,10 @@ std::vector<std::string> routerNames(std::string_view stored);
 /// any other's the name itself.
 std::string moduleOfTransformers5(const std::string &module, std::string_view modelType);
 
+/// Whether the name in PEFT's file is that of the weight or bias beside which the factors of an embedding or a head
+/// were trained: PEFT saves these too.
+bool isBesideFactors(std::string_view name);
+
 /// The name that transformers' module has for a module or tensor of a checkpoint of this model type, where the family
 /// is one that only transformers 5 has and its checkpoints call a part otherwise: of HY-V3 "...mlp.shared_mlp.up_proj"
 /// is ...mlp.shared_experts.up_proj. Any other name is itself.

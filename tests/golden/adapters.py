@@ -46,6 +46,7 @@ CASES = {
     "fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=ALL)),
     "conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "mlp.c_proj", "c_fc"], fan_in_fan_out=True)),
     "embedding": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "q_proj", "lm_head"])),
+    "head-bias": ("codegen", dict(r=2, lora_alpha=3, target_modules=["qkv_proj", "lm_head"])),
     "tied": ("qwen2-unused-window", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "up_proj"])),
     "saved": ("qwen3", dict(r=2, lora_alpha=4, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head", "norm"])),
     "saved-inside": ("llama-heads", dict(r=2, lora_alpha=4, target_modules=["q_proj", "down_proj"], modules_to_save=["mlp"])),
