@@ -57,6 +57,7 @@ std::string listed(llvm::ArrayRef<const GraphValue *> values) {
 /// What the nodes do with an input, as far as it is followed: until it meets what depends on tokens.
 struct Use {
   bool isRead = false;
+  bool isShape = true;           ///< nothing but its shape is asked for
   int64_t rows = 0;              ///< of the table that it indexes without arithmetic on the way
   bool isCounted = false;        ///< a sum runs over it
   bool isPosition = false;       ///< angles, rotary positions, rows of a table after arithmetic
@@ -104,6 +105,7 @@ public:
       for (auto [index, operand] : found == readers.end() ? llvm::ArrayRef<Reader>() : found->second) {
         use.isRead = true;
         const Node &node = model.nodes[index];
+        use.isShape &= node.op == "Shape" || node.op == "Size";
         if (!goesOn(node, operand, step.isPlain, input, use))
           continue;
         for (const std::string &output : node.outputs)
@@ -363,6 +365,9 @@ private:
     size_t rank = input.shape.size();
     StringRef name = input.name;
     bool isScalar = input.hasShape && (rank == 0 || (rank == 1 && input.shape[0] == 1));
+    if (use.isShape && rank == 2 &&
+        hasShapeOfTokens(input)) // an example that was given twice: PyTorch reads one of the two
+      return InputRole::Zeros;
     if (use.isSequenceLength)
       return InputRole::SequenceLength;
     if (use.isTotalLength)

@@ -44,6 +44,22 @@ std::string roleOf(const Imported &imported, const std::string &name) {
   return "none";
 }
 
+/// One tensor given as tokens and as labels: PyTorch reads one of the two inputs, and of the other only the shape.
+TEST(OnnxRoles, AnInputWhoseShapeAloneIsAskedFor) {
+  OnnxWriter writer = lookup("labels");
+  writer.input("input_ids", ElementType::I64, {"b", "s"});
+  writer.node("Shape", {"input_ids"}, {"shape"});
+  writer.node("MatMul", {"x", "head"}, {"wide"}, {}, "lm_head");
+  writer.integers("columns", {1}, {7});
+  writer.node("Concat", {"shape", "columns"}, {"wanted"}, {{"axis", int64_t(0)}});
+  writer.node("Reshape", {"wide", "wanted"}, {"logits"});
+  writer.output("logits", ElementType::F32, {"b", "s", int64_t(7)});
+  Imported imported = importText(writer);
+  ASSERT_TRUE(imported.module) << imported.errors;
+  EXPECT_EQ(roleOf(imported, "labels"), "tokens");
+  EXPECT_EQ(roleOf(imported, "input_ids"), "zeros");
+}
+
 TEST(OnnxRoles, LossFirstThenKeysThenLogitsOfAnyName) {
   OnnxWriter writer = lookup("words");
   writer.input("targets", ElementType::I64, {"b", "s"});
