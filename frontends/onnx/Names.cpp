@@ -93,9 +93,17 @@ size_t wrapperComponents(llvm::ArrayRef<std::string> names) {
   return 0;
 }
 
+/// The older exporter leaves neither a signature nor scopes, and names nodes by their modules.
+bool isOfTorchScript(const Model &model) {
+  return StringRef(model.exporter).starts_with("pytorch") && model.parameterTargets.empty() &&
+         llvm::all_of(model.nodes, [](const Node &node) { return node.scopes.empty(); }) &&
+         llvm::any_of(model.nodes, [](const Node &node) { return StringRef(node.name).starts_with("/"); });
+}
+
 } // namespace
 
-Names::Names(const Model &model, llvm::ArrayRef<std::string> checkpoint) : model(model) {
+Names::Names(const Model &model, llvm::ArrayRef<std::string> checkpoint)
+    : model(model), scopes(model), isTorchScript(isOfTorchScript(model)) {
   std::vector<std::string> names;
   for (const auto &entry : model.parameterTargets)
     names.push_back(withoutTools(entry.second));
@@ -152,8 +160,10 @@ std::string Names::stripped(StringRef name) const {
 std::string Names::checkpointName(StringRef initializer) const {
   if (isTarget.count(initializer)) // a parameter of the outermost module has no dot in its name
     return initializer.str();
-  if (!initializer.contains('.') || initializer.starts_with("onnx::") || initializer.starts_with("/"))
+  if (initializer.starts_with("onnx::") || initializer.starts_with("/"))
     return "";
+  if (!initializer.contains('.'))
+    return isTorchScript && !llvm::all_of(initializer, llvm::isDigit) ? initializer.str() : "";
   return stripped(initializer);
 }
 
@@ -173,9 +183,7 @@ std::string Names::scopeOf(const Node &node) const {
   size_t last = name.rfind('/');
   if (last == StringRef::npos)
     return "";
-  std::string path = name.take_front(last).str();
-  std::replace(path.begin(), path.end(), '/', '.');
-  return stripped(path);
+  return stripped(scopes.moduleOf(name.take_front(last)));
 }
 
 /// The checkpoint names of the parameters in dynamo's text "%linear : ... args = (%mul_4,

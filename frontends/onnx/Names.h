@@ -1,6 +1,7 @@
 // Checkpoint names and module paths, recovered from what exporters leave behind.
 #pragma once
 #include "frontends/onnx/Model.h"
+#include "frontends/onnx/ScopePaths.h"
 
 namespace ztc::importer {
 
@@ -37,6 +38,9 @@ private:
   std::string stripped(llvm::StringRef name) const;
   std::vector<std::string> targetsIn(const Node &node) const;
   const Model &model;
+  ScopePaths scopes;
+  bool isTorchScript =
+      false; ///< written by the older exporter, which keeps the name of each tensor that it leaves alone
   llvm::StringMap<bool> isTarget; ///< parameter names of dynamo's signature
   llvm::StringMap<std::string> told;
   std::string wrapper, added; ///< prefixes with their dot: the one of a wrapper module, and what checkpoints have

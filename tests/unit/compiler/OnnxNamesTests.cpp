@@ -119,6 +119,47 @@ TEST(OnnxNames, BuffersAreNoParameters) {
   EXPECT_EQ(names.kindOf(m.add("val_7", {64, 64})), Names::Kind::Unknown);
 }
 
+/// A nn.Sequential that is called: what is in it repeats its name.
+TEST(OnnxNames, SequencesOfTorchScript) {
+  NamesModel m;
+  m.add("layers.0.experts.1.0.bias", {8});
+  auto moduleOf = [&](const std::string &path) {
+    return Names(m.model).scopeOf(NamesModel::torchScript("MatMul", "/" + path + "/MatMul"));
+  };
+  EXPECT_EQ(moduleOf("net/net.0"), "net.0");
+  EXPECT_EQ(moduleOf("net/net.2/net.2.0"), "net.2.0");
+  EXPECT_EQ(moduleOf("layers.0/experts.1/experts.1.0"), "layers.0.experts.1.0"); // a name that the file holds
+  EXPECT_EQ(moduleOf("layers.0/experts.0/experts.0.2"), "layers.0.experts.0.2");
+  EXPECT_EQ(moduleOf("layers.0/experts.10/experts.1.0"), "layers.0.experts.10.experts.1.0");
+}
+
+/// Nobody calls a ModuleDict: it is in the names of its parameters alone.
+TEST(OnnxNames, ContainersThatTorchScriptPassesOver) {
+  NamesModel m;
+  m.add("transformer.h.0.ln_1.weight", {8});
+  m.add("blocks.0.attn.proj.bias", {8});
+  m.model.nodes.push_back(NamesModel::torchScript("MatMul", "/blocks.0/attn/proj/MatMul"));
+  auto moduleOf = [&](const std::string &path) {
+    return Names(m.model).scopeOf(NamesModel::torchScript("MatMul", "/" + path + "/MatMul"));
+  };
+  EXPECT_EQ(moduleOf("h.0/attn/c_attn"), "transformer.h.0.attn.c_attn");
+  EXPECT_EQ(moduleOf("blocks.0/proj"), "blocks.0.proj"); // the other one's attn is called, and would stand there
+}
+
+/// A parameter of the model itself has no dot in its name, and keeps its orientation as others do.
+TEST(OnnxNames, ParametersOfTheOutermostModule) {
+  NamesModel m;
+  m.model.exporter = "pytorch 2.15.0";
+  const Initializer &named = m.add("projection", {4, 8}), &folded = m.add("onnx::MatMul_7", {4, 8});
+  m.model.nodes.push_back(NamesModel::torchScript("MatMul", "/head/MatMul"));
+  Names names(m.model);
+  EXPECT_EQ(names.parameterOf(NamesModel::torchScript("MatMul", "/MatMul"), 1, named).name, "projection");
+  EXPECT_FALSE(names.parameterOf(NamesModel::torchScript("MatMul", "/MatMul"), 1, named).transposed);
+  EXPECT_EQ(names.parameterOf(m.model.nodes[0], 1, folded).name, "head.weight");
+  EXPECT_TRUE(names.parameterOf(m.model.nodes[0], 1, folded).transposed);
+  EXPECT_EQ(names.checkpointName("703"), ""); // a number is not a name
+}
+
 /// Without any trace the initializer's own name is all there is.
 TEST(OnnxNames, NoTraces) {
   NamesModel m;
