@@ -30,6 +30,14 @@ bool isParameterUse(const Node &node, unsigned index, const Initializer &initial
   return (StringRef(node.op).ends_with("Normalization")) && index >= 1;
 }
 
+/// Matrices of more dimensions that data are multiplied by: projections with their heads apart, experts. One without a
+/// name may be a table that the exporter computed.
+bool isStackOfMatrices(const Node &node, const Initializer &initializer, const Model &model, const Names &names) {
+  return (node.op == "Einsum" || (node.op == "MatMul" && initializer.shape.size() > 2)) &&
+         initializer.shape.size() >= 2 && !names.checkpointName(initializer.name).empty() &&
+         !holdsAngles(model, initializer);
+}
+
 bool passesThrough(const Node &node) {
   return node.op == "Transpose" || node.op == "Identity" || node.op == "Cast" || node.op == "CastLike" ||
          node.op == "Reshape" || node.op == "Unsqueeze";
@@ -107,7 +115,8 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
     for (unsigned i = 0; i < node.inputs.size(); ++i) {
       bool isData = meetsData(node, i, fromTokens);
       if (const Initializer *initializer = candidates.lookup(node.inputs[i])) {
-        if (isData && isParameterUse(node, i, *initializer) && !standsForNothing(node, i, *initializer, names))
+        if (isData && (isParameterUse(node, i, *initializer) || isStackOfMatrices(node, *initializer, model, names)) &&
+            !standsForNothing(node, i, *initializer, names))
           found.names.insert(initializer->name);
         else if (i == 0 && passesThrough(node))
           candidates[node.outputs[0]] = initializer;

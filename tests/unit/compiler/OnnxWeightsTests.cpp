@@ -73,6 +73,29 @@ TEST_F(WeightsModel, TheCheckpointItself) {
   EXPECT_TRUE(imported.report.notes.empty());
 }
 
+/// A projection with its heads in a dimension of their own, without a checkpoint that names it: what data are
+/// multiplied by is trained.
+TEST_F(WeightsModel, MatricesOfMoreDimensionsAreTrained) {
+  OnnxWriter writer;
+  writer.input("input_ids", ElementType::I64, {1, 4});
+  writer.output("logits", ElementType::F32, {1, 4, V});
+  writer.floats("model.embed_tokens.weight", {V, H}, values(V * H, 1));
+  writer.floats("model.layers.0.wq", {H, 2, 4}, values(H * H, 2));
+  writer.floats("model.layers.0.experts", {2, 4, H}, values(H * H, 3));
+  writer.floats("lm_head.weight", {V, H}, values(V * H, 4));
+  writer.node("Gather", {"model.embed_tokens.weight", "input_ids"}, {"x"});
+  writer.node("Einsum", {"x", "model.layers.0.wq"}, {"q"}, {{"equation", std::string("bsw,whd->bhsd")}});
+  writer.node("MatMul", {"q", "model.layers.0.experts"}, {"y"});
+  writer.node("ReduceSum", {"y", "heads"}, {"z"}, {{"keepdims", int64_t(0)}});
+  writer.integers("heads", {1}, {1});
+  writer.node("Transpose", {"lm_head.weight"}, {"head"}, {{"perm", std::vector<int64_t>{1, 0}}});
+  writer.node("MatMul", {"z", "head"}, {"logits"});
+  Imported imported = import(folder.write("model.onnx", writer.bytes()));
+  ASSERT_TRUE(imported.module) << imported.errors;
+  EXPECT_NE(imported.argument("model.layers.0.wq"), -1);
+  EXPECT_NE(imported.argument("model.layers.0.experts"), -1);
+}
+
 TEST_F(WeightsModel, OnePlusWeight) {
   Weights w, folded;
   folded.norm = mapped(w.norm, [](float x) { return 1 + x; });
