@@ -61,6 +61,19 @@ bool looksLikeParameter(StringRef name) {
   return name.ends_with(".weight") || name.ends_with(".bias");
 }
 
+/// A name without the parts that are numbers, and those.
+std::pair<std::string, std::vector<uint64_t>> numbersOf(StringRef name) {
+  std::pair<std::string, std::vector<uint64_t>> result;
+  llvm::SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  for (StringRef part : parts)
+    if (uint64_t number; !part.getAsInteger(10, number))
+      result.second.push_back(number);
+    else
+      result.first += (part + ".").str();
+  return result;
+}
+
 /// How many leading components the names share, leaving at least two.
 size_t commonComponents(llvm::ArrayRef<std::string> names) {
   llvm::SmallVector<StringRef> common;
@@ -116,6 +129,30 @@ Names::Names(const Model &model, llvm::ArrayRef<std::string> checkpoint)
     choosePrefix(names, checkpoint);
   for (const auto &entry : model.parameterTargets)
     isTarget[stripped(entry.second)] = true;
+  findRepeats();
+}
+
+/// [block] * 3 is one module under three names, all of them parameters in dynamo's signature. The text of each node
+/// names the last place, its scopes that in which the module was called. Equal tensors of several modules keep names of
+/// their own in both.
+void Names::findRepeats() {
+  if (isTarget.empty())
+    return;
+  for (const Node &node : model.nodes) {
+    if (node.scopes.empty())
+      continue;
+    const std::vector<std::string> targets = targetsIn(node);
+    const std::string scope = targets.empty() ? "" : scopeOf(node);
+    for (const std::string &target : targets) {
+      const std::string here = scope + "." + StringRef(target).rsplit('.').second.str();
+      if (here == target || !isTarget.count(here) || llvm::is_contained(targets, here) ||
+          numbersOf(here).first != numbersOf(target).first)
+        continue;
+      for (const std::string &name : {here, target})
+        if (std::string &first = firstOf[target]; first.empty() || numbersOf(name).second < numbersOf(first).second)
+          first = name;
+    }
+  }
 }
 
 /// The prefix to take off, and the one to put there: what most names of a checkpoint agree with, where there is one.
@@ -250,6 +287,11 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   }
   if (result.name.empty())
     result.name = !own.empty() ? own : !scoped.empty() ? scoped : initializer.name;
+  // By the text: the place that a node's scopes name may be that of equal tensors which the exporter merged.
+  for (const std::string &target : targets)
+    if (auto repeated = firstOf.find(target);
+        repeated != firstOf.end() && numbersOf(target).first == numbersOf(result.name).first)
+      result.name = repeated->second;
   return result;
 }
 

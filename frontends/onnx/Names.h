@@ -37,12 +37,13 @@ private:
   /// A name or module path without the wrapper's part.
   std::string stripped(llvm::StringRef name) const;
   std::vector<std::string> targetsIn(const Node &node) const;
+  void findRepeats();
   const Model &model;
   ScopePaths scopes;
-  bool isTorchScript =
-      false; ///< written by the older exporter, which keeps the name of each tensor that it leaves alone
+  bool isTorchScript; ///< written by the older exporter, which keeps the name of each tensor that it leaves alone
   llvm::StringMap<bool> isTarget; ///< parameter names of dynamo's signature
   llvm::StringMap<std::string> told;
+  llvm::StringMap<std::string> firstOf; ///< names in the first place, of parameters of a module that has several
   std::string wrapper, added; ///< prefixes with their dot: the one of a wrapper module, and what checkpoints have
 };
 

@@ -96,6 +96,23 @@ TEST(OnnxNames, MergedNormsAreToldApartByTheirUse) {
   EXPECT_EQ(Names(t.model).parameterOf(alias, 0, merged).name, "model.norm.weight");
 }
 
+/// [block] * 2: the text says which tensor it is, the scopes where it is called.
+TEST(OnnxNames, OneModuleInSeveralPlacesOfDynamo) {
+  NamesModel m;
+  for (const char *layer : {"0", "1", "2"})
+    m.model.parameterTargets["p_layers_" + std::string(layer) + "_up_weight"] =
+        "layers." + std::string(layer) + ".up.weight";
+  const Initializer &first = m.add("val_1", {8, 16}), &second = m.add("val_2", {8, 16}), &own = m.add("val_3", {8, 16});
+  const std::string shared = "args = (%x, %p_layers_1_up_weight)";
+  m.model.nodes = {NamesModel::dynamo("MatMul", "layers.0.up", shared),
+                   NamesModel::dynamo("MatMul", "layers.1.up", shared),
+                   NamesModel::dynamo("MatMul", "layers.2.up", "args = (%x, %p_layers_2_up_weight)")};
+  Names names(m.model);
+  EXPECT_EQ(names.parameterOf(m.model.nodes[0], 1, first).name, "layers.0.up.weight");
+  EXPECT_EQ(names.parameterOf(m.model.nodes[1], 1, second).name, "layers.0.up.weight");
+  EXPECT_EQ(names.parameterOf(m.model.nodes[2], 1, own).name, "layers.2.up.weight");
+}
+
 TEST(OnnxNames, EmbeddingThatSharesTheHeadsTable) {
   NamesModel m;
   const Initializer &table = m.add("lm_head.weight", {320, 64});
