@@ -255,10 +255,12 @@ private:
       readNarrow(value, narrowed(value));
   }
 
-  /// Whether the backward part reads a value of the forward part.
+  /// Whether the backward part reads a value of the forward part, or its elements in another place.
   bool isKept(Value value) const {
     return lossOp && value.getDefiningOp()->isBeforeInBlock(lossOp) &&
-           llvm::any_of(value.getUsers(), [&](Operation *user) { return lossOp->isBeforeInBlock(user); });
+           llvm::any_of(value.getUsers(), [&](Operation *user) {
+             return lossOp->isBeforeInBlock(user) || (movesElements(user) && isKept(user->getResult(0)));
+           });
   }
 
   /// All readers of `wide` but the cast that makes `stored` of it read `stored`.

@@ -106,3 +106,34 @@ func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: t
   %loss = graph.linear_cross_entropy %z, %e, %tokens : tensor<6x4xf32>, tensor<7x4xf32>, tensor<6xi32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// What the backward part reads in another shape (as GroupNorm's rows of groups) is rounded where it is computed; the reshape moves what is stored.
+// CHECK-LABEL: func.func @microstep(
+// CHECK:         %[[C:.*]] = graph.sub %{{.*}}, %{{.*}} : tensor<6x2x2xf32>
+// CHECK:         %[[STORED:.*]] = graph.cast %[[C]] : tensor<6x2x2xf32> -> tensor<6x2x2xbf16>
+// CHECK:         %[[ROWS:.*]] = graph.reshape %[[STORED]] : tensor<6x2x2xbf16> -> tensor<6x4xbf16>
+// CHECK:         graph.linear_cross_entropy
+// CHECK:         graph.cast %[[ROWS]] : tensor<6x4xbf16> -> tensor<6x4xf32>
+func.func @microstep(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %step: tensor<16xf32> {graph.role = #graph.role<step>},
+                     %n: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "n"},
+                     %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e", graph.frozen})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<4xf32> {graph.result = #graph.result<gradient>, graph.name = "n"}) attributes {graph.entry = #graph.entry<microstep>} {
+  %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
+  %b = graph.broadcast %n : tensor<4xf32> -> tensor<6x4xf32>
+  %scaled = graph.mul %x, %b : tensor<6x4xf32>
+  %groups = graph.reshape %scaled : tensor<6x4xf32> -> tensor<6x2x2xf32>
+  %sum = graph.reduce_sum %groups, [2] : tensor<6x2x2xf32> -> tensor<6x2x1xf32>
+  %mean = graph.broadcast %sum : tensor<6x2x1xf32> -> tensor<6x2x2xf32>
+  %c = graph.sub %groups, %mean : tensor<6x2x2xf32>
+  %rows = graph.reshape %c : tensor<6x2x2xf32> -> tensor<6x4xf32>
+  %y = graph.mul %rows, %b : tensor<6x4xf32>
+  %s = graph.slice %step, [0] : tensor<16xf32> -> tensor<1xf32>
+  %scale = graph.reshape %s : tensor<1xf32> -> tensor<f32>
+  %loss, %dy, %de = graph.linear_cross_entropy %y, %e, %tokens scale %scale : tensor<f32> : tensor<6x4xf32>, tensor<7x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<7x4xf32>
+  %p = graph.mul %dy, %rows : tensor<6x4xf32>
+  %d = graph.reduce_sum %p, [0] : tensor<6x4xf32> -> tensor<1x4xf32>
+  %dn = graph.reshape %d : tensor<1x4xf32> -> tensor<4xf32>
+  return %loss, %dn : tensor<f32>, tensor<4xf32>
+}
