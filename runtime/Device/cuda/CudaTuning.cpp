@@ -89,6 +89,11 @@ private:
   static uint64_t scaleBytes(const CudaProductShape &shape) { return shape.isScaled() ? aligned(sizeof(float)) : 0; }
   /// Another piece of the arena each time: what it holds is in no cache, as in training.
   CudaProductOperands nextOperands(const CudaProductShape &shape);
+  /// What they take.
+  static uint64_t bytesOf(const CudaProductShape &shape) {
+    return aligned(shape.bytesA()) + aligned(shape.bytesB()) + aligned(shape.bytesC()) + aligned(shape.workspaceBytes) +
+           scaleBytes(shape) + aligned(shape.bytesOfBias());
+  }
   /// Shortest seconds of one candidate; infinite where the library refuses it or it is hopeless beside `best`.
   StatusOr<double> measure(const CudaProductCall &call, const cublaslt::Algorithm &algorithm, double best);
 
@@ -108,11 +113,10 @@ Status Trials::begin() {
 
 CudaProductOperands Trials::nextOperands(const CudaProductShape &shape) {
   const uint64_t a = aligned(shape.bytesA()), b = aligned(shape.bytesB()), c = aligned(shape.bytesC());
-  const uint64_t all = a + b + c + aligned(shape.workspaceBytes) + scaleBytes(shape) + aligned(shape.bytesOfBias());
-  if (next_ + all > bytes_)
+  if (next_ + bytesOf(shape) > bytes_)
     next_ = 0;
   std::byte *const at = base_ + next_;
-  next_ += aligned(all);
+  next_ += bytesOf(shape);
   std::byte *const workspace = at + a + b + c, *const scale = workspace + aligned(shape.workspaceBytes);
   CudaProductOperands operands{at, at + a, at + a + b, workspace, scale, scale};
   operands.bias = scale + scaleBytes(shape);
@@ -141,9 +145,7 @@ StatusOr<double> Trials::measure(const CudaProductCall &call, const cublaslt::Al
 
 StatusOr<bool> Trials::choose(CudaProductCall &call) {
   const CudaProductShape &shape = call.shape();
-  if (aligned(shape.bytesA()) + aligned(shape.bytesB()) + aligned(shape.bytesC()) + aligned(shape.workspaceBytes) +
-          scaleBytes(shape) >
-      bytes_)
+  if (bytesOf(shape) > bytes_)
     return false;
   size_t chosen = 0;
   double first = 0, best = std::numeric_limits<double>::infinity();
