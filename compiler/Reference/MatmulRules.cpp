@@ -32,19 +32,24 @@ void runMatmul(graph::MatmulOp op, Operands operands, Results results) {
   addProduct(op, operands, results[0]);
 }
 
+/// Adds `bias` to each row of `y`.
+void addBias(const Tensor &bias, Tensor &y) {
+  for (size_t i = 0; i < y.reals.size(); ++i)
+    y.reals[i] += bias.reals[i % bias.reals.size()];
+}
+
 void runMatmulAdd(graph::MatmulAddOp op, Operands operands, Results results) {
   Tensor &y = results[0];
   addProduct(op, operands, y);
   for (size_t i = 0; i < y.reals.size(); ++i)
     y.reals[i] += operands[2]->reals[i];
+  if (op.getBias())
+    addBias(*operands[3], y);
 }
 
 void runMatmulBias(graph::MatmulBiasOp op, Operands operands, Results results) {
-  Tensor &y = results[0];
-  addProduct(op, operands, y);
-  const std::vector<double> &bias = operands[2]->reals;
-  for (size_t i = 0; i < y.reals.size(); ++i)
-    y.reals[i] += bias[i % bias.size()];
+  addProduct(op, operands, results[0]);
+  addBias(*operands[2], results[0]);
 }
 
 } // namespace

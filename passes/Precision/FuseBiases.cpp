@@ -46,7 +46,7 @@ bool canAdd(graph::MatmulOp product, Value bias) {
 
 /// Makes the product, operand `index` of the sum, one that adds the other operand.
 bool fuse(graph::AddOp sum, unsigned index) {
-  graph::MatmulOp product = onlyReadProduct(sum->getOperand(index));
+  auto product = dyn_cast_or_null<graph::MatmulOp>(onlyReadSource(sum->getOperand(index)));
   const Value repeated = sum->getOperand(1 - index), bias = product ? repeatedVector(repeated) : Value();
   if (!bias || !canAdd(product, bias))
     return false;

@@ -17,6 +17,24 @@ namespace ztc {
 
 namespace {
 
+/// What a linear layer computes: a product, with its bias where it adds one.
+struct LayerProduct {
+  Operation *op = nullptr; ///< null: something else
+  Value a, b, bias;
+  UnitAttr transposeA, transposeB;
+
+  template <typename Op> static LayerProduct of(Op product, Value bias) {
+    return {product, product.getA(), product.getB(), bias, product.getTransposeAAttr(), product.getTransposeBAttr()};
+  }
+  static LayerProduct of(Operation *op) {
+    if (auto product = dyn_cast_or_null<graph::MatmulOp>(op))
+      return of(product, {});
+    if (auto product = dyn_cast_or_null<graph::MatmulBiasOp>(op))
+      return of(product, product.getBias());
+    return {};
+  }
+};
+
 class ResidualFuser {
 public:
   explicit ResidualFuser(func::FuncOp function) : function(function), lossOp(endOfForward(function)) {}
@@ -71,25 +89,24 @@ private:
 
   /// Makes the product, operand `index` of the sum, one that adds the other operand.
   bool fuse(graph::AddOp sum, unsigned index) {
-    graph::MatmulOp product = onlyReadProduct(sum->getOperand(index));
+    const LayerProduct layer = LayerProduct::of(onlyReadSource(sum->getOperand(index)));
     Value other = sum->getOperand(1 - index);
-    if (!product || product->hasAttr(graph::kWide) || product->hasAttr(graph::kFp8) ||
-        !graph::isNarrow(sum.getType()) ||
-        getElementTypeOrSelf(product.getY()) != getElementTypeOrSelf(sum.getType()) ||
-        other.getType() != sum.getType() || getElementTypeOrSelf(product.getA()) != getElementTypeOrSelf(sum) ||
-        !isStored(other))
+    if (!layer.op || layer.op->hasAttr(graph::kWide) || layer.op->hasAttr(graph::kFp8))
+      return false;
+    auto type = cast<RankedTensorType>(layer.op->getResult(0).getType());
+    if (!graph::isNarrow(sum.getType()) || type.getElementType() != getElementTypeOrSelf(sum.getType()) ||
+        other.getType() != sum.getType() || getElementTypeOrSelf(layer.a) != type.getElementType() || !isStored(other))
       return false;
     // A layer and its adapter: phase `shard` merges such sums with their neighbours'.
-    if (unshapedValue(other).getDefiningOp<graph::MatmulOp>())
+    if (LayerProduct::of(unshapedValue(other).getDefiningOp()).op)
       return false;
     OpBuilder builder(sum);
-    auto type = cast<RankedTensorType>(product.getY().getType());
-    auto fused = graph::MatmulAddOp::create(builder, product.getLoc(), type, product.getA(), product.getB(),
-                                            inShapeOf(type, other, builder, sum.getLoc()), product.getTransposeAAttr(),
-                                            product.getTransposeBAttr());
-    fused->setDiscardableAttrs(product->getDiscardableAttrDictionary());
+    auto fused = graph::MatmulAddOp::create(builder, layer.op->getLoc(), type, layer.a, layer.b,
+                                            inShapeOf(type, other, builder, sum.getLoc()), layer.bias, layer.transposeA,
+                                            layer.transposeB);
+    fused->setDiscardableAttrs(layer.op->getDiscardableAttrDictionary());
     Value result = inShapeOf(cast<RankedTensorType>(sum.getType()), fused.getY(), builder, sum.getLoc());
-    replaceSum(sum, index, product, result);
+    replaceSum(sum, index, layer.op, result);
     return true;
   }
 

@@ -66,7 +66,8 @@ def FuseResiduals : Pass<"ztc-fuse-residuals", "mlir::ModuleOp"> {
   let description = [{
     Afterwards a product of the forward part, in every function but `@update`, whose one reader was a sum with a value that is stored anyway (a library
     call gives it, or more ops of the forward part read it: the residual stream) is a `graph.matmul_add`. The value is rounded once, and a pass over
-    the stream that reads two tensors and writes one is saved. A sum that a kernel makes with other ops, as with a bias, stays in that kernel.
+    the stream that reads two tensors and writes one is saved. A sum that a kernel makes with other ops, as with a bias, stays in that kernel; where
+    `ztc-fuse-biases`, which runs before, has made the product add its bias, the product adds both.
     Shapes are looked through: a row that is generated with a cache has other shapes than the whole text, and must have its bits.
 
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16> -> tensor<8x6xbf16>
@@ -75,6 +76,10 @@ def FuseResiduals : Pass<"ztc-fuse-residuals", "mlir::ModuleOp"> {
     becomes
 
         %h = graph.matmul_add %x, %w, %r {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+
+    and where %y is a `graph.matmul_bias` with %bias, that is
+
+        %h = graph.matmul_add %x, %w, %r bias %bias : tensor<6xbf16> {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
   }];
   let options = [Option<"enabled", "enabled", "bool", "true", "whether anything is done: phase precision asks for it where its pass option says so alone">];
   let dependentDialects = ["::ztc::graph::GraphDialect"];

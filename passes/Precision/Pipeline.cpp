@@ -21,8 +21,8 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   if (options.precision == StoragePrecision::Fp32)
     return;
   pm.addPass(mlir::createCanonicalizerPass());
-  // Who wants what PyTorch rounds twice rounded once says so: --pass-option=ztc-fuse-residuals.enabled=true.
-  pm.addPass(createFuseResiduals({/*enabled=*/false}));
-  // The same of biases: --pass-option=ztc-fuse-biases.enabled=true.
+  // Who wants what PyTorch rounds twice rounded once says so: --pass-option=ztc-fuse-biases.enabled=true.
   pm.addPass(createFuseBiases({/*enabled=*/false}));
+  // The same of residuals, which a product with its bias can add too: --pass-option=ztc-fuse-residuals.enabled=true.
+  pm.addPass(createFuseResiduals({/*enabled=*/false}));
 }

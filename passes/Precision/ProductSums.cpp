@@ -18,17 +18,17 @@ unsigned fuseSums(func::FuncOp function, Operation *end, llvm::function_ref<bool
   return count;
 }
 
-graph::MatmulOp onlyReadProduct(Value value) {
+Operation *onlyReadSource(Value value) {
   while (value.hasOneUse()) {
     auto reshape = value.getDefiningOp<graph::ReshapeOp>();
     if (!reshape)
-      return value.getDefiningOp<graph::MatmulOp>();
+      return value.getDefiningOp();
     value = reshape.getX();
   }
-  return {};
+  return nullptr;
 }
 
-void replaceSum(graph::AddOp sum, unsigned index, graph::MatmulOp product, Value result) {
+void replaceSum(graph::AddOp sum, unsigned index, Operation *product, Value result) {
   Value read = sum->getOperand(index);
   sum.replaceAllUsesWith(result);
   sum.erase();
@@ -36,7 +36,7 @@ void replaceSum(graph::AddOp sum, unsigned index, graph::MatmulOp product, Value
     read = reshape.getX();
     reshape.erase();
   }
-  product.erase();
+  product->erase();
 }
 
 } // namespace ztc

@@ -14,11 +14,11 @@ mlir::Operation *endOfForward(mlir::func::FuncOp function);
 unsigned fuseSums(mlir::func::FuncOp function, mlir::Operation *end,
                   llvm::function_ref<bool(graph::AddOp sum, unsigned operand)> fuse);
 
-/// The product that `value` is, in this shape or another, if this is its only reader; else null.
-graph::MatmulOp onlyReadProduct(mlir::Value value);
+/// What computes `value`, in this shape or another, if this is its only reader; else null.
+mlir::Operation *onlyReadSource(mlir::Value value);
 
 /// Replaces `sum`, whose operand `index` is `product` in some shape, by `result`, and erases both and the reshapes
 /// between them.
-void replaceSum(graph::AddOp sum, unsigned index, graph::MatmulOp product, mlir::Value result);
+void replaceSum(graph::AddOp sum, unsigned index, mlir::Operation *product, mlir::Value result);
 
 } // namespace ztc

@@ -1,6 +1,7 @@
 // Matrix products of any shape, orientation, stride and accumulation, against the three loops.
 #include "runtime/Format/ScratchSizes.h"
 #include "tests/conformance/NarrowValues.h"
+#include <algorithm>
 #include <array>
 
 namespace ztc::test {
@@ -67,7 +68,10 @@ std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
   plan::Gemm &gemm = *step.mutable_gemm();
   if (c.addsOperand) {
     step.add_operands()->set_slot(slotC);
-    slotC = typedSlot(runner, randomFloats(r.before.size(), 4), c.typeC);
+    std::vector<float> start = randomFloats(r.before.size(), 4);
+    for (uint64_t i = 0; i < start.size(); ++i)
+      start[i] = i % r.ldc < c.n ? start[i] : r.before[i]; // what lies after a row stays
+    slotC = typedSlot(runner, start, c.typeC);
     step.mutable_operands(2)->set_slot(slotC);
   }
   if (c.addsBias)
@@ -256,6 +260,57 @@ TEST(GemmConformance, ABiasHasTheBitsOfRowsThatAreAdded) {
       for (uint64_t i = 0; i < rows.before.size(); ++i)
         rows.before[i] = biased.bias[i % c.n];
       EXPECT_TRUE(sameBits(runGemm(biased, 2), runGemm(rows, 2))) << m << " rows";
+    }
+}
+
+TEST(GemmConformance, AMatrixAndABiasAreAddedBeforeTheSumIsRounded) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    const auto expectBoth = [type](GemmCase c) {
+      c.typeA = c.typeC = type;
+      c.addsOperand = c.addsBias = true;
+      expectGemm(c);
+    };
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        expectBoth({.m = 160, .n = 192, .k = 96, .transposeA = transposeA, .transposeB = transposeB});
+        expectBoth({.m = 129, .n = 67, .k = 251, .transposeA = transposeA, .transposeB = transposeB, .alpha = 0.37});
+        expectBoth({.m = 3, .n = 200, .k = 77, .transposeA = transposeA, .transposeB = transposeB});
+        expectBoth({.m = 65, .n = 1, .k = 77, .transposeA = transposeA, .transposeB = transposeB, .padding = 3});
+      }
+    expectBoth({.m = 270, .n = 330, .k = 1100, .transposeA = false, .transposeB = true});
+  }
+}
+
+/// 1 + 2^-24 is 1 in f32, and minus 1 nothing; with the bias first 2^-24 would stay.
+TEST(GemmConformance, ABiasIsAddedAfterTheMatrix) {
+  for (plan::DataType type : {plan::BF16, plan::F16})
+    for (uint64_t m : {2, 10, 130}) {
+      GemmReference r({.m = m, .n = 70, .k = 1, .transposeA = false, .transposeB = true, .typeA = type, .typeC = type});
+      r.c.addsOperand = r.c.addsBias = true;
+      std::ranges::fill(r.a, 1.0f);
+      std::ranges::fill(r.b, 1.0f);
+      std::ranges::fill(r.before, 0x1p-24f);
+      r.bias.assign(r.c.n, -1.0f);
+      EXPECT_EQ(runGemm(r, 2), std::vector<float>(m * r.c.n)) << m << " rows";
+    }
+}
+
+/// A bias of zeros beside a matrix, and a matrix of zeros beside a bias.
+TEST(GemmConformance, ZerosThatAreAddedChangeNoBit) {
+  for (plan::DataType type : {plan::BF16, plan::F16})
+    for (uint64_t m : {2, 10, 130}) {
+      GemmCase c{.m = m, .n = 170, .k = 650, .transposeA = false, .transposeB = true, .typeA = type, .typeC = type};
+      c.addsBias = true;
+      const GemmReference biased(c);
+      c.addsOperand = true;
+      GemmReference both(c);
+      std::ranges::fill(both.before, 0.0f);
+      EXPECT_TRUE(sameBits(runGemm(biased, 2), runGemm(both, 2))) << m << " rows";
+      c.addsBias = false;
+      const GemmReference added(c);
+      both.before = added.before;
+      std::ranges::fill(both.bias, 0.0f);
+      EXPECT_TRUE(sameBits(runGemm(added, 2), runGemm(both, 2))) << m << " rows";
     }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Products that add their biases: the interpreter sees the same model before and after each pass, --recompute=auto takes them, the bits are the same at every ZeRO stage, on
+"""Products that add their biases, or residuals and biases: the interpreter sees the same model before and after each pass, --recompute=auto takes them, the bits are the same at every ZeRO stage, on
 two ranks and with recomputation, and a GPU's library adds them (on the stand-ins) as the host does."""
 import array
 import json
@@ -7,6 +7,7 @@ import json
 from support import ROOT, check, finish, read_log, run, scratch, stand_ins, write_safetensors, write_tiny_llama
 
 FUSED = "--pass-option=ztc-fuse-biases.enabled=true"
+BOTH = [FUSED, "--pass-option=ztc-fuse-residuals.enabled=true"]
 GPUS = stand_ins(1)
 
 with scratch() as work:
@@ -25,19 +26,23 @@ with scratch() as work:
     def products(plan):
         return [step["kind"] for step in json.loads(run("ztc", "inspect", plan, "--json").stdout)["programs"]["microstep"] if step["kind"].startswith("gemm")]
 
-    for name in ("gpt2", "qwen2"):
-        plan = compile(name, "fused.bin", FUSED, "--verify")
-        biased = sum("+ bias" in kind for kind in products(plan))
-        check(f"{name}: each layer's biases are in products", biased == {"gpt2": 8, "qwen2": 6}[name], products(plan))
-        check(f"{name}: ztc inspect names them", "+ bias" in run("ztc", "inspect", plan).stdout)
+    def expect_fused(name, way, fused, added):
+        plan = compile(name, "fused.bin", *fused, "--verify")
+        found = {what: sum(kind.endswith(what) for kind in products(plan)) for what in added}
+        check(f"{name}, {way}: each layer's are in products", found == added, products(plan))
+        check(f"{name}, {way}: ztc inspect names them", all(f" bf16{what}  (" in run("ztc", "inspect", plan).stdout for what in added))
         host = train(plan, "--device=cpu", "--threads=2")
-        check(f"{name}: one thread has the bits of two", train(plan, "--device=cpu", "--threads=1") == host and len(host) == 3)
+        check(f"{name}, {way}: one thread has the bits of two", train(plan, "--device=cpu", "--threads=1") == host and len(host) == 3)
         for options in (["--recompute=auto", "--zero=2"], ["--recompute=layer", "--zero=3"], ["--recompute=none"]):
-            other = compile(name, "other.bin", FUSED, *options)
-            check(f"{name}: {' '.join(options)}: the same bits", train(other, "--device=cpu") == host)
-        gpu = compile(name, "gpu.bin", FUSED, target="simt")
+            other = compile(name, "other.bin", *fused, *options)
+            check(f"{name}, {way}: {' '.join(options)}: the same bits", train(other, "--device=cpu") == host)
+        gpu = compile(name, "gpu.bin", *fused, target="simt")
         on_gpu = train(gpu, "--gpus=1", env=GPUS)
-        check(f"{name}: a GPU's losses and norms", len(on_gpu) == 3 and all(abs(x - y) < 2e-2 * max(1, abs(y)) for a, b in zip(on_gpu, host) for x, y in zip(a, b)), (on_gpu, host))
+        check(f"{name}, {way}: a GPU's losses and norms", len(on_gpu) == 3 and all(abs(x - y) < 2e-2 * max(1, abs(y)) for a, b in zip(on_gpu, host) for x, y in zip(a, b)), (on_gpu, host))
+
+    for name, biases, both in (("gpt2", {" + bias": 8}, {" + bias": 8, " + d + bias": 4}), ("qwen2", {" + bias": 6}, {" + bias": 6, " + d": 4})):
+        expect_fused(name, "biases", [FUSED], biases)
+        expect_fused(name, "residuals and biases", BOTH, both)
         # Nothing is asked for: no product has a bias.
         usual = compile(name, "usual.bin")
         check(f"{name}: without the option no product adds a bias", not any("+ bias" in kind for kind in products(usual)))

@@ -13,10 +13,11 @@ from support import ROOT, check, finish, optimizer_arguments, read_log, read_saf
 # accept limits of the goldens: fp32 is some fifty times what a second route through PyTorch differs by
 LIMITS = {"fp32": (1e-5, 5e-5, 1e-4, 2e-4), "bf16": (4e-3, 4e-2, 6e-3, 2e-2)}
 FOLDERS = ROOT / "tests/folders"
-# Where products add their biases before they are rounded, the limits are the same. How many products do, and how many kernels a micro-step launches less: OPT's scaled
-# queries and rectified hidden values have kernels in any case.
-FUSED = "--pass-option=ztc-fuse-biases.enabled=true"
-BIASES = {"gpt2": (8, 8), "qwen2": (6, 6), "opt-behind": (12, 8)}
+# Where products add their biases, or residuals and biases, before they are rounded, the limits are the same. How many products add a bias, a residual, and how many kernels a
+# micro-step launches less: OPT's scaled queries and rectified hidden values have kernels in any case.
+BIASES = ["--pass-option=ztc-fuse-biases.enabled=true"]
+BOTH = [*BIASES, "--pass-option=ztc-fuse-residuals.enabled=true"]
+FUSED = {"gpt2": [(BIASES, (8, 0, 8)), (BOTH, (8, 4, 12))], "qwen2": [(BIASES, (6, 0, 6)), (BOTH, (6, 4, 10))], "opt-behind": [(BIASES, (12, 0, 8)), (BOTH, (12, 4, 12))]}
 
 
 def kind(name):
@@ -28,12 +29,12 @@ def norms(path):
 
 
 def steps_of(plan):
-    """Of a micro-step: how many products have a bias, and how many steps there are."""
+    """Of a micro-step: how many products have a bias and a residual, and how many steps there are."""
     steps = [step["kind"] for step in json.loads(run("ztc", "inspect", plan, "--json").stdout)["programs"]["microstep"]]
-    return sum(kind.startswith("gemm") and "+ bias" in kind for kind in steps), len(steps)
+    return *(sum(kind.startswith("gemm") and what in kind for kind in steps) for what in ("+ bias", "+ d")), len(steps)
 
 
-def train(folder, golden, precision, work, options=()):
+def train(folder, golden, precision, work, options=(), expected=()):
     shape = [golden["batch"], golden["seq"]]
     write_safetensors(work / "data.safetensors", {key: ([golden["steps"], *shape], array.array("q", [x for b in golden[key] for row in b for x in row]))
                                                   for key in ("input_ids", "labels")})
@@ -43,8 +44,8 @@ def train(folder, golden, precision, work, options=()):
     if compiled.returncode:
         return check(f"{folder.name}: compiles for {precision}", False, compiled.stderr[-600:])
     if options:
-        (none, usual), (biased, fewer) = steps_of(work / "bf16.bin"), steps_of(plan)
-        check(f"{folder.name}: kernels of biases are gone", (none, biased, usual - fewer) == (0, *BIASES[folder.name]), (none, usual, biased, fewer))
+        usual, fused = steps_of(work / "bf16.bin"), steps_of(plan)
+        check(f"{folder.name}: kernels of what products add are gone", (*usual[:2], *fused[:2], usual[2] - fused[2]) == (0, 0, *expected), (usual, fused))
     done = run("ztc-run", plan, f"--data={work / 'data.safetensors'}", f"--steps={golden['steps']}", f"--log-json={work / precision}", "--overwrite",
                f"--dump-gradients={work / 'gradients'}", *optimizer_arguments(golden["optimizer"]))
     if done.returncode:
@@ -95,7 +96,7 @@ for folder in sorted(p for p in FOLDERS.iterdir() if (p / "golden.json").exists(
     with scratch() as work:
         for precision in LIMITS:
             train(folder, golden, precision, work)
-        if folder.name in BIASES:
-            train(folder, golden, "bf16", work, [FUSED])
+        for options, expected in FUSED.get(folder.name, ()):
+            train(folder, golden, "bf16", work, options, expected)
         writings(folder, work)
 finish()

@@ -9,6 +9,14 @@ namespace ztc {
 using plan_ir::Access;
 namespace {
 
+/// What is added to each row of the product; null: nothing.
+template <typename Op> Value biasOf(Op matmul) {
+  if constexpr (std::is_same_v<Op, graph::MatmulOp>)
+    return {};
+  else
+    return matmul.getBias();
+}
+
 template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel<MatmulSteps<Op>, Op> {
   LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
     auto matmul = cast<Op>(op);
@@ -30,8 +38,9 @@ template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel
       slots.push_back(emitter.scratch(op, 0));
     if constexpr (std::is_same_v<Op, graph::MatmulAddOp>)
       slots.push_back(emitter.operand(matmul.getC(), Access::Read));
-    if constexpr (std::is_same_v<Op, graph::MatmulBiasOp>)
-      slots.push_back(emitter.operand(matmul.getBias(), Access::Read));
+    const Value bias = biasOf(matmul);
+    if (bias)
+      slots.push_back(emitter.operand(bias, Access::Read));
     auto gemm = emitter.begin<plan_ir::GemmOp>(head, slots);
     gemm.m = emitter.number(m);
     gemm.n = emitter.number(n);
@@ -46,7 +55,7 @@ template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel
     gemm.stride_b = stride(b);
     gemm.stride_c = stride(y);
     gemm.accumulate = emitter.modeOf(op->getResult(0));
-    gemm.bias = emitter.flag(std::is_same_v<Op, graph::MatmulBiasOp>);
+    gemm.bias = emitter.flag(bias != nullptr);
     gemm.type_a = emitter.elementType(matmul.getA());
     gemm.type_c = emitter.elementType(matmul.getY());
     return emitter.create<plan_ir::GemmOp>(op, gemm);

@@ -4,17 +4,21 @@
 include "compiler/Dialect/Graph/GraphBase.td"
 
 def Graph_MatmulAddOp : Graph_Op<"matmul_add", [Costed, Mixed, WithWorkspace, AllTypesMatch<["c", "y"]>]> {
-  let summary = "op(a) * op(b) + c over the last two dimensions, rounded once.";
+  let summary = "op(a) * op(b) + c over the last two dimensions, plus a bias where there is one, rounded once.";
   let description = [{
         %y = graph.matmul_add %x, %w, %residual {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+        %z = graph.matmul_add %x, %w, %residual bias %v : tensor<6xbf16> {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
 
     y[..., m, n] = sum_k op(a)[..., m, k] * op(b)[..., k, n] + c[..., m, n]: the f32 sum over k, plus c, rounded once to y's type, which is c's.
     (C1) equal ranks of at least 2. (C2) equal leading dimensions. (C3) equal contraction sizes. (C4) c, and so y, is (..., M, N).
+    With a bias y[m, n] = (sum_k op(a)[m, k] * op(b)[k, n] + c[m, n]) + bias[n]: both sums are f32, in this order, which is that of a GPU's library (beta C, then the
+    epilogue's bias).
     (C5) equal element types, bf16 or f16. f32 is refused: a product and a sum apart are as exact there.
+    (C6) with a bias ranks are 2, and it is a vector of N of the same type.
   }];
-  let arguments = (ins Graph_FloatTensor:$a, Graph_FloatTensor:$b, Graph_FloatTensor:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let arguments = (ins Graph_FloatTensor:$a, Graph_FloatTensor:$b, Graph_FloatTensor:$c, Optional<Graph_FloatTensor>:$bias, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Graph_FloatTensor:$y);
-  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c)";
+  let assemblyFormat = "$a `,` $b `,` $c (`bias` $bias^ `:` type($bias))? attr-dict `:` type($a) `,` type($b) `,` type($c)";
   let hasVerifier = 1;
 }
 

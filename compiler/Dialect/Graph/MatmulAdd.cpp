@@ -38,11 +38,22 @@ LogicalResult MatmulAddOp::verify() {
   // (C5)
   if (a.getElementType() != b.getElementType() || a.getElementType() != c.getElementType() || !isNarrow(a))
     return emitOpError("element types are not one of bf16 and f16: ") << a << ", " << b << ", " << c;
+  // (C6)
+  if (Value vector = getBias()) {
+    if (rank != 2)
+      return emitOpError("has a bias, and rank ") << rank << ", not 2";
+    if (vector.getType() != c.clone(c.getShape().take_back(1)))
+      return emitOpError("the bias is not a vector of ")
+             << c.getDimSize(1) << " elements of type " << c.getElementType() << ": " << vector.getType();
+  }
   return success();
 }
 
 ztc::PrecisionRule MatmulAddOp::getPrecisionRule() {
-  return {{Narrow, Narrow, Narrow}, {Narrow}};
+  ztc::PrecisionRule rule{{Narrow, Narrow, Narrow}, {Narrow}};
+  if (getBias())
+    rule.operands.push_back(Narrow);
+  return rule;
 }
 
 template <typename Op> static ztc::Workspace workspaceOf(Op op) {
@@ -57,7 +68,7 @@ ztc::Workspace MatmulAddOp::getWorkspace(const ztc::WorkspaceLimits &) {
 }
 
 int64_t MatmulAddOp::getFlops() {
-  return elementCount(getY()) * (2 * summedSize(*this) + 1);
+  return elementCount(getY()) * (2 * summedSize(*this) + (getBias() ? 2 : 1));
 }
 
 LogicalResult MatmulBiasOp::verify() {

@@ -13,10 +13,10 @@ public:
 
   Status prepare(const CudaPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
-    // A fourth operand is workspace, a fifth is added: a matrix, or a bias to each row.
-    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4, 5}));
-    addsOperand_ = operands_.count() == 5 && !gemm.bias();
-    addsBias_ = operands_.count() == 5 && gemm.bias();
+    // A fourth operand is workspace; then comes what is added: a matrix, a bias to each row, or both.
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4, 5, gemm.bias() ? 6 : 5}));
+    addsBias_ = operands_.count() > 4 && gemm.bias();
+    addsOperand_ = operands_.count() > size_t(4 + addsBias_);
     ZTC_RETURN_IF_ERROR(checkSizes(gemm));
     accumulate_ = gemm.accumulate();
     CudaProductShape shape;
@@ -46,11 +46,13 @@ public:
     if (addsOperand_)
       operands.added = operands_.address(4);
     if (addsBias_)
-      operands.bias = operands_.address(4);
+      operands.bias = operands_.address(biasOperand());
     return product_.execute(stream_, operands, addsOperand_ || addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
 private:
+  size_t biasOperand() const { return 4 + addsOperand_; }
+
   Status checkSizes(const plan::Gemm &gemm) const {
     const bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
     if (!gemm.m() || !gemm.n() || !gemm.k() || gemm.lda() < (ta ? gemm.m() : gemm.k()) ||
@@ -70,7 +72,7 @@ private:
     ZTC_RETURN_IF_ERROR(
         holds(1, gemm.type_a(), tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), gemm.stride_b()));
     if (addsBias_)
-      ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), 1, gemm.n(), gemm.n(), 0));
+      ZTC_RETURN_IF_ERROR(holds(biasOperand(), gemm.type_c(), 1, gemm.n(), gemm.n(), 0));
     if (addsOperand_)
       ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c()));
     return holds(2, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c());

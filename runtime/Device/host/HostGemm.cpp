@@ -15,12 +15,13 @@ public:
   Status prepare(const HostPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
     const bool isNarrow = gemm.type_a() != plan::F32;
-    // A fifth operand is added. A bias is read where sums are stored; a matrix is copied to where the result will be,
-    // and the sum goes on from there.
-    const bool hasFifth = from.step.operands_size() > 4;
-    addsBias_ = hasFifth && gemm.bias();
-    addsOperand_ = hasFifth && !gemm.bias();
-    ZTC_RETURN_IF_ERROR(resolve(from, {hasFifth ? 5 : isNarrow ? 4 : 3}));
+    // Operands after the fourth are added. A matrix is copied to where the result will be, and the sum goes on from
+    // there; a bias is read where sums are stored, after that.
+    const int count = from.step.operands_size();
+    addsBias_ = count > 4 && gemm.bias();
+    addsOperand_ = count > 4 + addsBias_;
+    const bool hasMore = addsBias_ || addsOperand_;
+    ZTC_RETURN_IF_ERROR(resolve(from, {hasMore ? 4 + addsOperand_ + addsBias_ : isNarrow ? 4 : 3}));
     MatmulProblem problem;
     problem.m = gemm.m();
     problem.n = gemm.n();
@@ -47,11 +48,13 @@ public:
     ZTC_RETURN_IF_ERROR(require(
         from, 1, bytesA * extent(tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch.strideB)));
     ZTC_RETURN_IF_ERROR(require(from, 2, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
-    if (hasFifth) {
+    if (hasMore) {
       if (!isNarrow || problem.typeC != problem.typeA || gemm.accumulate() != plan::OVERWRITE)
         return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
-      ZTC_RETURN_IF_ERROR(
-          require(from, 4, bytesC * (addsBias_ ? gemm.n() : extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC))));
+      if (addsOperand_)
+        ZTC_RETURN_IF_ERROR(require(from, 4, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
+      if (addsBias_)
+        ZTC_RETURN_IF_ERROR(require(from, biasOperand(), bytesC * gemm.n()));
       rows_ = {gemm.m(), batch.count * gemm.m(), bytesC * gemm.n(), bytesC * gemm.ldc(), bytesC * batch.strideC};
     }
     if (isNarrow) {
@@ -75,12 +78,14 @@ public:
     if (addsOperand_)
       copyAddend();
     std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
-    const ProductResult result(pointer(2), addsBias_ ? pointer<uint16_t>(4) : nullptr);
+    const ProductResult result(pointer(2), addsBias_ ? pointer<uint16_t>(biasOperand()) : nullptr);
     product.execute(resources_.pool, pointer(0), pointer(1), result, panels, panelBytes_);
     return Status::ok();
   }
 
 private:
+  int biasOperand() const { return 4 + addsOperand_; }
+
   /// What is added, to where the result will be.
   void copyAddend() {
     constexpr uint64_t kBytesAtATime = 1 << 16;

@@ -20,9 +20,13 @@ Status checkMatrix(const StepCheck &check, int index, const char *name, uint64_t
   return check.holds(index, name, (CheckedBytes(batch - 1) * stride + CheckedBytes(rows - 1) * ld + columns) * bytes);
 }
 
-/// Whether a matrix, or a vector to each row, is added before the sum is rounded.
+/// Whether a matrix, or a vector to each row, or both are added before the sum is rounded.
 bool addsAnOperand(const Step &step) {
   return step.operands_size() > 4;
+}
+/// Whether a matrix is: the fifth operand, unless that is the bias.
+bool addsAMatrix(const Step &step) {
+  return step.operands_size() > (step.gemm().bias() ? 5 : 4);
 }
 
 class GemmDefinition : public StepDefinition {
@@ -34,8 +38,8 @@ public:
       return dataLoss(fmt::format("matrix product of unknown types {} and {}", int(type), int(gemm.type_c())));
     if (gemm.type_c() != F32 && gemm.type_c() != type)
       return dataLoss(fmt::format("matrix product of {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
-    const bool addsOperand = addsAnOperand(check.step);
-    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 5 : isNarrow(type) ? 4 : 3));
+    const bool addsOperand = addsAnOperand(check.step), addsMatrix = addsAMatrix(check.step);
+    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 4 + addsMatrix + gemm.bias() : isNarrow(type) ? 4 : 3));
     if (gemm.bias() && (!addsOperand || gemm.batch() > 1))
       return dataLoss(addsOperand ? "a bias of several matrix products" : "a bias that is not among the operands");
     if (addsOperand && (gemm.type_c() != type || !isNarrow(type) || gemm.accumulate() != OVERWRITE))
@@ -56,22 +60,19 @@ public:
     if (batch > 1 && gemm.stride_c() < gemm.n())
       return dataLoss(
           fmt::format("{} products, whose results of {} columns are {} apart", batch, gemm.n(), gemm.stride_c()));
-    if (gemm.bias())
-      ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", 1, gemm.n(), gemm.n(), 1, 0, out));
-    else if (addsOperand)
+    if (addsMatrix)
       ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out));
+    if (gemm.bias())
+      ZTC_RETURN_IF_ERROR(checkMatrix(check, 4 + addsMatrix, "bias", 1, gemm.n(), gemm.n(), 1, 0, out));
     return checkMatrix(check, 2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
   }
 
   std::string text(const Plan &, const Step &step) const override {
     const Gemm &g = step.gemm();
-    return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
+    return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
                        g.n(), g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
                        g.type_a() == g.type_c() ? "" : fmt::format(" -> {}", dataTypeName(g.type_c())),
-                       g.bias()              ? " + bias"
-                       : addsAnOperand(step) ? " + d"
-                                             : "",
-                       accumulateText(g.accumulate()));
+                       addsAMatrix(step) ? " + d" : "", g.bias() ? " + bias" : "", accumulateText(g.accumulate()));
   }
 
   const char *family(const Step &) const override { return "matrix products"; }

@@ -89,6 +89,20 @@ TEST(Interpreter, AddsABiasBeforeItRounds) {
   EXPECT_THAT(rounded[1].reals, ElementsAre(256, 2));
 }
 
+TEST(Interpreter, AddsAResidualAndABiasBeforeItRounds) {
+  // 256 + 0.75 + 0.75 + 0.5 is 258 in bf16 where it is rounded once, 256 where each sum is.
+  const Tensors exact = runText(R"(func.func @f() -> tensor<2x2xbf16> {
+    %x = graph.constant dense<[[1.0, 1.0], [0.0, 1.0]]> : tensor<2x2xbf16>
+    %w = graph.constant dense<[[256.0, 2.0], [0.75, 1.0]]> : tensor<2x2xbf16>
+    %r = graph.constant dense<[[0.75, 4.0], [8.0, 16.0]]> : tensor<2x2xbf16>
+    %v = graph.constant dense<[0.5, -1.0]> : tensor<2xbf16>
+    %y = graph.matmul_add %x, %w, %r bias %v : tensor<2xbf16> : tensor<2x2xbf16>, tensor<2x2xbf16>, tensor<2x2xbf16>
+    return %y : tensor<2x2xbf16> })",
+                                Precision::F32);
+  ASSERT_EQ(exact.size(), 1u);
+  EXPECT_THAT(exact[0].reals, ElementsAre(258, 6, 9.25, 16));
+}
+
 TEST(Interpreter, ComparesNaNAsUnordered) {
   Tensors r = runText(R"(func.func @f() -> (tensor<3xi1>, tensor<3xi1>, tensor<3xf32>, tensor<3xi32>) {
     %x = graph.constant dense<[0x7FC00000, 1.0, 2.5]> : tensor<3xf32>

@@ -249,6 +249,24 @@ TYPED_TEST(Bf16Gemm, ABiasHasTheBitsOfRowsThatAreAdded) {
       }
 }
 
+TYPED_TEST(Bf16Gemm, ABiasIsAddedToTheSumWithWhatWasThere) {
+  for (auto [m, n, k] : std::vector<std::array<uint64_t, 3>>{{2, 50, 77}, {33, 31, 95}, {64, 200, 520}})
+    for (bool transposeB : {false, true}) {
+      const Operands product(m, n, k, /*transposeA=*/false, transposeB, /*add=*/true, plan::BF16);
+      const std::vector<uint16_t> bias = Operands(1, n, 1, false, false, false, plan::BF16).values(n);
+      Operands wide = product;
+      wide.problem.typeC = plan::F32;
+      auto c = product.start();
+      product.template run<TypeParam>(c, 0, m, 0, n, bias.data());
+      uint64_t wrong = 0;
+      for (uint64_t i = 0; i < m; ++i)
+        for (uint64_t j = 0; j < n; ++j)
+          wrong += c[i * product.problem.ldc + j] !=
+                   fromBf16(toBf16(wide.finished(TypeParam::sum(product, i, j), i, j) + fromBf16(bias[j])));
+      EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes B " << transposeB;
+    }
+}
+
 TYPED_TEST(Bf16Gemm, DenormalsAreZeroAndNansStay) {
   Operands product(2, 4, 2, false, false, false, plan::F32);
   product.a = {0x3f80, 0x0001, 0, 0, 0, 0x3f80, 0x7fc0}; // 1, a denormal; 1, NaN

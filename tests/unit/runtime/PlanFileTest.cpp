@@ -179,6 +179,21 @@ TEST(PlanValidator, EachFactIsChecked) {
       {"gemm with a bias that it lacks",
        [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->set_bias(true); },
        "a bias that is not among the operands"},
+      {"gemm with more than a matrix and no bias",
+       [](plan::Plan &p) {
+         plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);
+         for (int i = 0; i < 3; ++i)
+           *step.add_operands() = plan::Operand(step.operands(2));
+       },
+       "6 operands, 5"},
+      {"gemm with more than a matrix and a bias",
+       [](plan::Plan &p) {
+         plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);
+         for (int i = 0; i < 4; ++i)
+           *step.add_operands() = plan::Operand(step.operands(2));
+         step.mutable_gemm()->set_bias(true);
+       },
+       "7 operands, 6"},
       {"gemms with a bias",
        [](plan::Plan &p) {
          plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);

@@ -1062,6 +1062,33 @@ func.func @matmul_add(%a: tensor<8x4xf32>, %b: tensor<4x6xf32>, %c: tensor<8x6xf
 
 // -----
 
+// matmul_add (C6)
+func.func @matmul_add(%a: tensor<2x8x4xbf16>, %b: tensor<2x4x6xbf16>, %c: tensor<2x8x6xbf16>, %v: tensor<6xbf16>) {
+  // expected-error @+1 {{has a bias, and rank 3, not 2}}
+  %y = graph.matmul_add %a, %b, %c bias %v : tensor<6xbf16> : tensor<2x8x4xbf16>, tensor<2x4x6xbf16>, tensor<2x8x6xbf16>
+  return
+}
+
+// -----
+
+// matmul_add (C6)
+func.func @matmul_add(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %c: tensor<8x6xbf16>, %v: tensor<8xbf16>) {
+  // expected-error @+1 {{the bias is not a vector of 6 elements of type 'bf16': 'tensor<8xbf16>'}}
+  %y = graph.matmul_add %a, %b, %c bias %v : tensor<8xbf16> : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<8x6xbf16>
+  return
+}
+
+// -----
+
+// matmul_add (C6)
+func.func @matmul_add(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %c: tensor<8x6xbf16>, %v: tensor<6xf32>) {
+  // expected-error @+1 {{the bias is not a vector of 6 elements of type 'bf16': 'tensor<6xf32>'}}
+  %y = graph.matmul_add %a, %b, %c bias %v : tensor<6xf32> : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<8x6xbf16>
+  return
+}
+
+// -----
+
 // matmul_bias (C1)
 func.func @matmul_bias(%a: tensor<2x8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<6xbf16>) {
   // expected-error @+1 {{ranks are not 2: lhs 3, rhs 2, result 2}}

@@ -266,6 +266,13 @@ func.func @matmul_add(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %r: tensor<8x6
   return %y : tensor<8x6xbf16>
 }
 
+// CHECK-LABEL: func @matmul_add_bias
+func.func @matmul_add_bias(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %r: tensor<8x6xbf16>, %v: tensor<6xbf16>) -> tensor<8x6xbf16> {
+  // CHECK: graph.matmul_add %{{.*}}, %{{.*}}, %{{.*}} bias %{{.*}} : tensor<6xbf16> {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+  %y = graph.matmul_add %x, %w, %r bias %v : tensor<6xbf16> {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<8x6xbf16>
+  return %y : tensor<8x6xbf16>
+}
+
 // CHECK-LABEL: func @matmul_bias
 func.func @matmul_bias(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %v: tensor<6xbf16>) -> tensor<8x6xbf16> {
   // CHECK: graph.matmul_bias %{{.*}}, %{{.*}}, %{{.*}} {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>

@@ -35,6 +35,35 @@ func.func @kernels(%x: tensor<8x4xbf16>, %w: tensor<4x4xbf16>, %u: tensor<4xbf16
   return %scaled, %v, %s : tensor<8x4xbf16>, tensor<8x4xbf16>, tensor<8x4xbf16>
 }
 
+// A layer's bias, which `ztc-fuse-biases` gave the product, is added with the residual. Not so what two layers give, and a layer and its adapter: their sum is
+// no residual.
+// CHECK-LABEL: func.func @biases(
+// CHECK-SAME:    %[[X:[^:]*]]: tensor<8x4xbf16>, %[[W:[^:]*]]: tensor<4x4xbf16>, %[[U:[^:]*]]: tensor<4xbf16>
+// CHECK-NEXT:    %[[H:.*]] = graph.matmul_add %[[X]], %[[W]], %[[X]] bias %[[U]] : tensor<4xbf16> {transpose_b} : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<8x4xbf16>
+// CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[H]] : tensor<8x4xbf16> -> tensor<8x1x4xbf16>
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %[[R]]
+// CHECK-NEXT:    %[[F:.*]] = graph.reshape %[[E]] : tensor<8x1x4xbf16> -> tensor<8x4xbf16>
+// CHECK-NEXT:    %[[Z:.*]] = graph.matmul_add %[[F]], %[[W]], %[[H]] bias %[[U]] : tensor<4xbf16> : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<8x4xbf16>
+// CHECK-NEXT:    graph.reshape %[[Z]] : tensor<8x4xbf16> -> tensor<8x1x4xbf16>
+// CHECK-NOT:     matmul_add
+func.func @biases(%x: tensor<8x4xbf16>, %w: tensor<4x4xbf16>, %u: tensor<4xbf16>) -> (tensor<8x1x4xbf16>, tensor<8x4xbf16>, tensor<8x4xbf16>) {
+  %y = graph.matmul_bias %x, %w, %u {transpose_b} : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<4xbf16> -> tensor<8x4xbf16>
+  %h = graph.add %x, %y : tensor<8x4xbf16>
+  %r = graph.reshape %h : tensor<8x4xbf16> -> tensor<8x1x4xbf16>
+  %e = graph.exp %r : tensor<8x1x4xbf16>
+  %f = graph.reshape %e : tensor<8x1x4xbf16> -> tensor<8x4xbf16>
+  %z = graph.matmul_bias %f, %w, %u : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<4xbf16> -> tensor<8x4xbf16>
+  %s = graph.reshape %z : tensor<8x4xbf16> -> tensor<8x1x4xbf16>
+  %o = graph.add %s, %r : tensor<8x1x4xbf16>
+  %a = graph.matmul_bias %x, %w, %u : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<4xbf16> -> tensor<8x4xbf16>
+  %b = graph.matmul_bias %x, %w, %u {transpose_b} : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<4xbf16> -> tensor<8x4xbf16>
+  %ab = graph.add %a, %b : tensor<8x4xbf16>
+  %c = graph.matmul_bias %f, %w, %u : tensor<8x4xbf16>, tensor<4x4xbf16>, tensor<4xbf16> -> tensor<8x4xbf16>
+  %d = graph.matmul %f, %w {transpose_b} : tensor<8x4xbf16>, tensor<4x4xbf16> -> tensor<8x4xbf16>
+  %cd = graph.add %c, %d : tensor<8x4xbf16>
+  return %o, %ab, %cd : tensor<8x1x4xbf16>, tensor<8x4xbf16>, tensor<8x4xbf16>
+}
+
 // A row that is generated with a cache has its numbers in other shapes than the whole text: shapes change nothing, and are looked through.
 // CHECK-LABEL: func.func @shapes(
 // CHECK-SAME:    %[[X:[^:]*]]: tensor<8x4xbf16>, %[[W:[^:]*]]: tensor<4x4xbf16>

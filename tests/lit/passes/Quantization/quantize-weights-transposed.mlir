@@ -22,14 +22,16 @@ func.func @microstep(%x: tensor<2x8xf32> {graph.role = #graph.role<tokens>},
 
 // -----
 
-// A product that adds its bias reads it too.
+// Products that add their bias, or a residual and a bias, read it too.
 // CHECK-LABEL: func.func @microstep
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x8xbf16>
 // CHECK: %[[N:.*]] = graph.dequantize %{{.*}} format <nf4> : tensor<1140xi8> -> tensor<4x8xbf16>
 // CHECK: graph.matmul_bias %[[X]], %[[N]], %{{.*}} {transpose_b} : tensor<2x8xbf16>, tensor<4x8xbf16>, tensor<4xbf16> -> tensor<2x4xbf16>
+// CHECK: graph.matmul_add %[[X]], %{{.*}}, %{{.*}} bias %{{.*}} : tensor<4xbf16> {transpose_b} : tensor<2x8xbf16>, tensor<4x8xbf16>, tensor<2x4xbf16>
 func.func @microstep(%x: tensor<2x8xbf16> {graph.role = #graph.role<tokens>},
                      %w: tensor<8x4xbf16> {graph.role = #graph.role<parameter>, graph.name = "w.weight", graph.frozen, graph.quantized = #graph.weight_format<nf4>, graph.quantized_transposed, graph.source = {path = "m.safetensors"}},
-                     %v: tensor<4xbf16>) -> tensor<2x4xbf16> attributes {graph.entry = #graph.entry<microstep>} {
+                     %v: tensor<4xbf16>, %r: tensor<2x4xbf16>) -> (tensor<2x4xbf16>, tensor<2x4xbf16>) attributes {graph.entry = #graph.entry<microstep>} {
   %y = graph.matmul_bias %x, %w, %v : tensor<2x8xbf16>, tensor<8x4xbf16>, tensor<4xbf16> -> tensor<2x4xbf16>
-  return %y : tensor<2x4xbf16>
+  %z = graph.matmul_add %x, %w, %r bias %v : tensor<4xbf16> : tensor<2x8xbf16>, tensor<8x4xbf16>, tensor<2x4xbf16>
+  return %y, %z : tensor<2x4xbf16>, tensor<2x4xbf16>
 }
