@@ -1,5 +1,6 @@
 #include "compiler/Analysis/CostModel.h"
 #include "compiler/Analysis/GpuModels.h"
+#include "compiler/Analysis/GpuSeconds.h"
 #include "compiler/Analysis/LinksInUse.h"
 #include "runtime/Format/MatrixOwners.h"
 #include "runtime/Format/PlanValidator.h"
@@ -13,16 +14,57 @@
 
 namespace ztc {
 
-MachineRates hostRates(unsigned threads) {
-  double t = threads;
-  // Of one core: f32 products with AVX2; narrow ones and codes are widened first. Eight cores fill the memory channels.
-  const double memory = 14e9 * std::min(t, 8.0);
-  return {"host", 90e9 * t, 80e9 * t, 60e9 * t, 0.5, 8e9 * t, memory, 1.5e9, 2e-6, 6e9, 1.5e9, memory};
+double AttentionShare::of(uint64_t headDim, uint64_t tokens) const {
+  const double heads = std::min(1.0, ofShortHeads + (1 - ofShortHeads) * double(headDim) / 128);
+  return ofLongRows * heads * double(tokens) / (double(tokens) + halfwayTokens);
 }
 
+MachineRates hostRates(unsigned threads) {
+  const double t = threads;
+  // Eight cores fill the memory channels.
+  const double memory = 14e9 * std::min(t, 8.0);
+  constexpr AttentionShare kHalf{0.5, 1, 0};
+  MachineRates rates{};
+  rates.name = "host";
+  // Of one core: f32 products with AVX2; narrow ones and codes are widened first.
+  rates.productFlops = rates.tf32ProductFlops = 90e9 * t;
+  rates.narrowProductFlops = 80e9 * t;
+  rates.fp8ProductFlops = 60e9 * t;
+  rates.attention = rates.attentionGradient = rates.ownAttention = rates.ownAttentionGradient = kHalf;
+  rates.kernelFlops = 8e9 * t;
+  rates.memoryBytes = rates.hostMemoryBytes = memory;
+  rates.kernelShare = 1;
+  rates.wireBytes = 1.5e9;
+  rates.launchSeconds = 2e-6;
+  rates.hostLinkBytes = 6e9;
+  rates.diskLinkBytes = 1.5e9;
+  return rates;
+}
+
+// Where each figure is from: tests/gpu/README.md, "On paper".
 MachineRates gpuRates() {
-  // Of the host's memory what a rank has where four share a socket of today.
-  return {"H100 class", 400e12, 700e12, 1200e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6, 50e9, 5e9, 80e9};
+  MachineRates rates{};
+  rates.name = "H100 class";
+  rates.productFlops = 50e12;
+  rates.tf32ProductFlops = 400e12;
+  rates.narrowProductFlops = 800e12;
+  rates.fp8ProductFlops = 1500e12;
+  rates.attention = {0.86, 0.36, 700};
+  rates.attentionGradient = {0.46, 0.76, 1000};
+  rates.anyOrderGradient = {0.75, 0.72, 1270};
+  rates.ownAttention = {0.2375, 0.32, 0};
+  rates.ownAttentionGradient = {0.206, 0.4, 0};
+  rates.kernelFlops = 20e12;
+  rates.memoryBytes = 2.95e12;
+  rates.kernelShare = 0.8;
+  rates.wireBytes = 350e9;
+  rates.launchSeconds = 1.8e-6;
+  rates.hostLinkBytes = 50e9;
+  rates.diskLinkBytes = 5e9;
+  // What a rank has where four share a socket of today.
+  rates.hostMemoryBytes = 80e9;
+  rates.multiprocessors = 132;
+  return rates;
 }
 
 MachineRates ratesOf(const PlanShape &shape) {
@@ -38,16 +80,42 @@ MachineRates ratesOf(const PlanShape &shape) {
 }
 
 double workSeconds(const MachineRates &rates, Work work, double flops, double bytes) {
-  double rate = rates.kernelFlops;
+  double rate = rates.kernelFlops, memory = rates.memoryBytes;
   if (work == Work::Product || work == Work::Attention)
     rate = rates.productFlops;
   else if (work == Work::Fp8Product)
     rate = rates.fp8ProductFlops;
   else if (work != Work::Kernel)
     rate = rates.narrowProductFlops;
+  else
+    memory *= rates.kernelShare;
   if (work == Work::Attention || work == Work::NarrowAttention)
-    rate *= rates.attentionShare;
-  return rates.launchSeconds + std::max(flops / rate, bytes / rates.memoryBytes);
+    rate *= rates.attention.ofLongRows;
+  return rates.launchSeconds + std::max(flops / rate, bytes / memory);
+}
+
+StepWork workOf(const plan::Plan &plan, const plan::Step &step) {
+  const StepDefinition *definition = definitionOf(step);
+  return definition ? definition->work(plan, step) : StepWork::None;
+}
+
+bool isComputedOnDevice(StepWork work) {
+  switch (work) {
+  case StepWork::Kernel:
+  case StepWork::Product:
+  case StepWork::NarrowProduct:
+  case StepWork::Fp8Product:
+  case StepWork::Attention:
+  case StepWork::NarrowAttention:
+    return true;
+  case StepWork::None:
+  case StepWork::Wire:
+  case StepWork::HostLink:
+  case StepWork::DiskLink:
+  case StepWork::HostKernel:
+    return false;
+  }
+  return false;
 }
 
 /// Shards that a rank sends.
@@ -63,11 +131,15 @@ static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, co
 
 double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const plan::Step &step,
                    const MachineRates &rates) {
-  const StepDefinition *definition = definitionOf(step);
+  const StepWork kind = workOf(plan, step);
+  if (rates.multiprocessors && isComputedOnDevice(kind)) {
+    const GpuSeconds gpu = gpuStepSeconds(plan, step, double(stepBytes(plan, memory, shape, step)), rates);
+    return gpu.launches * rates.launchSeconds + gpu.work;
+  }
   const auto work = [&](Work kind) {
     return workSeconds(rates, kind, double(step.flops()), double(stepBytes(plan, memory, shape, step)));
   };
-  switch (definition ? definition->work(plan, step) : StepWork::None) {
+  switch (kind) {
   case StepWork::None:
     return 0;
   case StepWork::Wire:

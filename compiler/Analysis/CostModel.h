@@ -1,6 +1,8 @@
-// How long a step takes, by what it computes and moves: rates of a machine, no measurement. Good for comparing two
-// plans of one model; whole steps of well shaped models come within some tens of percent.
+// How long a step takes, by what it computes and moves: rates of a machine, no measurement of this plan. On a GPU the
+// shapes of products and the lengths of attention count as well (GpuSeconds.h). Good for comparing two plans of one
+// model; whole steps of well shaped models come within some tens of percent on a host.
 #pragma once
+#include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -8,20 +10,34 @@
 
 namespace ztc {
 
+/// Of the rate of products what attention reaches, whose rows are `heads` elements long.
+struct AttentionShare {
+  double ofLongRows;    ///< of heads of 128 elements
+  double ofShortHeads;  ///< of that, where heads are so short that it is next to nothing: between them it is linear
+  double halfwayTokens; ///< rows of so many tokens reach half of it
+  double of(uint64_t headDim, uint64_t tokens) const;
+};
+
 /// What one rank reaches, not what its data sheet says.
 struct MachineRates {
   const char *name;
   double productFlops;       ///< products in f32, per second
-  double narrowProductFlops; ///< products in bf16 and f16
+  double tf32ProductFlops;   ///< products in f32 whose factors are rounded to TF32
+  double narrowProductFlops; ///< products in bf16 and f16; of a GPU: of tiles that fill it, without their first loads
+                             ///< and last stores
   double fp8ProductFlops;    ///< products of fp8 codes
-  double attentionShare;     ///< of these, what attention reaches
-  double kernelFlops;        ///< generated kernels
-  double memoryBytes;        ///< read and written per second
-  double wireBytes;          ///< sent per second in a collective
-  double launchSeconds;      ///< of any step
-  double hostLinkBytes;      ///< moved per second between the device and the host's memory, one way at a time
-  double diskLinkBytes;      ///< the same of a disk: reads and writes of one NVMe drive in turn
-  double hostMemoryBytes;    ///< read and written per second by the host's cores of a rank, in their memory
+  AttentionShare attention, attentionGradient;       ///< by the library, whose gradient repeats its bits
+  AttentionShare anyOrderGradient;                   ///< of a GPU: the same where it need not
+  AttentionShare ownAttention, ownAttentionGradient; ///< by ztc's own kernels
+  double kernelFlops;                                ///< generated kernels
+  double memoryBytes;                                ///< read and written per second, by a copy
+  double kernelShare;                                ///< of these, what generated kernels reach
+  double wireBytes;                                  ///< sent per second in a collective
+  double launchSeconds;                              ///< of any step
+  double hostLinkBytes;     ///< moved per second between the device and the host's memory, one way at a time
+  double diskLinkBytes;     ///< the same of a disk: reads and writes of one NVMe drive in turn
+  double hostMemoryBytes;   ///< read and written per second by the host's cores of a rank, in their memory
+  unsigned multiprocessors; ///< of a GPU, each of which computes a tile of a product at a time; 0: a host
 };
 
 /// A host with AVX2 and `threads` threads per rank; a GPU of the Hopper class (H100 SXM) on NVLink.
@@ -30,10 +46,15 @@ MachineRates gpuRates();
 /// The rates of what a plan is laid out for: of the GPU in use (GpuModels.h) and of links that were measured.
 MachineRates ratesOf(const PlanShape &shape);
 
+/// What bounds a step, and whether the device computes it: not so what is sent or moved, or computed by the host's
+/// cores.
+StepWork workOf(const plan::Plan &plan, const plan::Step &step);
+bool isComputedOnDevice(StepWork work);
+
 /// What kind of work the flops are.
 enum class Work { Product, NarrowProduct, Fp8Product, Attention, NarrowAttention, Kernel };
 
-/// The longer of computing and moving.
+/// The longer of computing and moving, whatever the shapes are.
 double workSeconds(const MachineRates &rates, Work work, double flops, double bytes);
 
 /// One execution of a step. What only sends takes its time on the wire.

@@ -25,10 +25,7 @@ StatusOr<StepTotals> totalPlan(const plan::Plan &plan, const PlanShape &shape) {
   totals.seconds = planSeconds(plan, *memory, shape, ratesOf(shape));
   totals.sentBytes = sentBytes(plan, shape).parametersAndGradients();
   forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool) {
-    const StepDefinition *definition = definitionOf(step);
-    const StepWork work = definition ? definition->work(plan, step) : StepWork::None;
-    if (work == StepWork::None || work == StepWork::Wire || work == StepWork::HostLink || work == StepWork::DiskLink ||
-        work == StepWork::HostKernel)
+    if (!isComputedOnDevice(workOf(plan, step)))
       return;
     totals.movedBytes += times * stepBytes(plan, *memory, shape, step);
     totals.flops += times * step.flops();

@@ -1,4 +1,5 @@
 #include "compiler/Driver/Commands.h"
+#include "compiler/Analysis/GpuModels.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Codegen/DeviceTargets.h"
@@ -419,6 +420,10 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
   StatusOr<MemoryPlan> memory = planMemory(loaded->plan, shape);
   if (!memory.isOk())
     return fail(memory.status().message());
+  // That of the compilation, where none is named here.
+  if (const auto gpu = loaded->plan.options().find("gpu");
+      options.gpuModel.empty() && gpu != loaded->plan.options().end())
+    useGpuModel(findGpuModel(gpu->second));
   show(llvm::outs(), [&](llvm::raw_ostream &out) {
     if (report.json)
       report::printPlanJson(out, *loaded, shape, *memory);
@@ -427,6 +432,8 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
     else if (report.kernels)
       report::printPlanKernels(out, loaded->plan, shape, *memory,
                                report.kernelOrder == "flops" ? report::KernelOrder::Flops : report::KernelOrder::Bytes);
+    else if (report.time)
+      report::printPlanTime(out, loaded->plan, shape, *memory);
     else
       report::printPlanText(out, *loaded, shape, *memory);
   });

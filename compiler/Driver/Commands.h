@@ -16,6 +16,7 @@ struct ReportOptions {
   bool text = false;
   bool memory = false;
   bool kernels = false;
+  bool time = false;
   std::string kernelOrder; ///< bytes or flops
   std::string html;        ///< file of a page with the memory over time
 };

@@ -59,6 +59,12 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, Enum &target, con
       ->check(CLI::IsMember(words));
 }
 
+void addGpu(CLI::App &app, CompileOptions &o, const char *what) {
+  app.add_option("--gpu", o.gpuModel, what)->type_name("NAME")->check([](const std::string &name) {
+    return findGpuModel(name) ? std::string() : "'" + name + "' is not known; known are " + gpuModelNames();
+  });
+}
+
 /// Options that `compile` and `memory` share.
 void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("model", o.input, "the ONNX file, or a Hugging Face folder (IR text with --from)")->required();
@@ -147,12 +153,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80 to sm_121a, simt; the default is host "
                  "and the GPUs of this machine")
       ->delimiter(',');
-  app.add_option("--gpu", o.gpuModel,
-                 "the GPU that prices what is computed again or moved, as ztc plan knows it: H100-80GB, L40S-48GB, ...")
-      ->type_name("NAME")
-      ->check([](const std::string &name) {
-        return findGpuModel(name) ? std::string() : "'" + name + "' is not known; known are " + gpuModelNames();
-      });
+  addGpu(app, o,
+         "the GPU that prices what is computed again or moved, as ztc plan knows it: H100-80GB, L40S-48GB, ...");
   app.add_option("--save-onnx", o.saveOnnx, "of a folder: write the graph that was built from its config.json")
       ->type_name("FILE");
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
@@ -402,8 +404,10 @@ int run(int argc, char **argv, CompileOptions o) {
   inspect->add_flag("--kernels", r.kernels, "kernels and library calls, with bytes and flops of a step");
   inspect->add_option("--sort", r.kernelOrder, "of --kernels: by bytes (the default) or by flops")
       ->check(CLI::IsMember({"bytes", "flops"}));
+  inspect->add_flag("--time", r.time, "what a step takes by kinds of work, by the cost model: no measurement");
   inspect->add_flag("--json", r.json, "the whole plan without constants and code");
   addShape(*inspect, o);
+  addGpu(*inspect, o, "of --time: the GPU, as ztc plan knows it; the default is that of the compilation, else an H100");
 
   CLI::App *diff = app.add_subcommand("diff", "what differs between two plans in memory, time, traffic and steps");
   diff->add_option("a", o.input, "a plan file")->required();

@@ -91,6 +91,9 @@ enum class KernelOrder { Bytes, Flops };
 /// largest first.
 void printPlanKernels(llvm::raw_ostream &out, const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
                       KernelOrder order);
+/// What an optimizer step takes by kinds of work, those of a profile's table, and the rest: what is sent and moved, the
+/// update, launches. By the cost model.
+void printPlanTime(llvm::raw_ostream &out, const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory);
 /// Kernels, library calls and images as attributes of an open object, in the plan's order.
 void addKernelsJson(llvm::json::OStream &json, const plan::Plan &plan, const PlanShape &shape,
                     const MemoryPlan &memory);

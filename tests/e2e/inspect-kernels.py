@@ -78,6 +78,31 @@ with scratch() as work:
             if version["blocks_per_multiprocessor"] != blocks or version["occupancy_percent"] != 100 * blocks * threads // 2048:
                 check(f"{kernel['name']}: blocks a multiprocessor", False, (blocks, version))
 
+    # What a step takes by the cost model.
+    def times(path, *options):
+        printed = run("ztc", "inspect", path, "--time", *options).stdout
+        lines = printed.splitlines()
+        column = next(line.index("what") for line in lines if line.startswith("  share"))
+        rows = {line[column:]: (float(line.split()[0]), float(line.split()[2]), int(line.split()[3])) for line in lines if line[5:7] == " %"}
+        head = re.search(r"^(\S+.*?) of (\d+) ranks?, (\d+) micro-steps? of .*: ([\d.]+) ms a step, ([\d,.]+) tokens/s", printed)
+        return printed, rows, head
+    printed, rows, head = times(both, "--accumulate=4")
+    check("--time: kinds as a profile has them, the update and launches", {"matrix products", "generated kernels", "attention", "attention gradient", "head and loss", "update"}
+          <= rows.keys() and any(x.startswith("launches") for x in rows) and head[3] == "4", printed)
+    check("--time: the lines are the step", abs(sum(ms for _, ms, _ in rows.values()) - float(head[4])) < 0.06 + 0.001 * len(rows), printed)
+    check("--time: so are launches", sum(n for what, (_, _, n) in rows.items() if not what.startswith("launches")) ==
+          next(n for what, (_, _, n) in rows.items() if what.startswith("launches")), printed)
+    check("--time: without --gpu an H100", head[1] == "H100 class" and "--deterministic=no" in printed, printed)
+    check("--time --gpu: another has its own rates", times(both, "--accumulate=4", "--gpu=L4-24GB")[2][1] == "L4-24GB" and
+          times(both, "--gpu=L4-24GB")[1]["matrix products"][1] > times(both)[1]["matrix products"][1])
+    (work / "named").mkdir()
+    named = compile_golden(work / "named", "grouped", "--precision=bf16", "--target=sm_90a", "--gpu=H200-141GB")
+    check("--time: the GPU that the plan was compiled for", times(named)[2][1] == "H200-141GB")
+    on_host = times(plan, "--threads=2")
+    check("--time of a host", on_host[2][1] == "host" and "--deterministic" not in on_host[0], on_host[0])
+    two = times(both, "--gpus=2")
+    check("--time of two ranks: collectives, and that they may be hidden", "collectives" in two[1] and "only where computing does not hide it" in two[0], two[0])
+
     plans = {"grouped": plan, "tied": compile_golden(work, "tied")}
     fixtures = os.environ.get("ZTC_FIXTURES")
     if fixtures:

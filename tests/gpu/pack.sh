@@ -90,7 +90,10 @@ if [ $bench = 1 ]; then
     IFS=: read -r name layers batch seq memory <<< "$entry"
     model=$(cut "$name" "$layers")
     cp "$model/config.json" "$folder/plans/bench/$name-$layers-layers.json"
-    compile "$large" "$model" "$folder/plans/bench/$name-$layers-layers.bin" --batch=$batch --seq=$seq $common --mem=${memory}GiB --accumulate=8
+    plan=$folder/plans/bench/$name-$layers-layers
+    compile "$large" "$model" "$plan.bin" --batch=$batch --seq=$seq $common --mem=${memory}GiB --accumulate=8
+    # By kinds of work, as a profile counts them.
+    "$build/bin/ztc" inspect "$plan.bin" --time --accumulate=8 --gpu=$([ $memory -gt 80 ] && echo H200-141GB || echo H100-80GB) > "$plan.time"
     [[ $large =~ sm_8[06] ]] || # these have no products in fp8
       compileAndPredict "$model" "$folder/plans/fp8/$name-$layers-layers.bin" --batch=$batch --seq=$seq --precision=fp8 --gpus=1 --mem=${memory}GiB --accumulate=4
   done

@@ -44,22 +44,18 @@ uint64_t gpuRows(const LinearCrossEntropy &loss) {
   return std::min(std::max<uint64_t>(1, loss.gpu_chunk()), loss.tokens());
 }
 
-/// The logits, and in training the cotangents of hidden and of a trained head.
-uint64_t products(const Step &step) {
-  return !step.linear_cross_entropy().training() ? 1 : isHeadFrozen(step) ? 2 : 3;
-}
-
 /// Bytes of logits and their cotangents on a GPU. The product writes the logits, the rows read them for the softmax and
 /// once more for the cotangents, which they write in their place; the other products read those.
 uint64_t logitTraffic(const Step &step) {
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
-  return loss.tokens() * loss.vocabulary() * dataTypeBytes(loss.type()) * (loss.training() ? 3 + products(step) : 2);
+  return loss.tokens() * loss.vocabulary() * dataTypeBytes(loss.type()) *
+         (loss.training() ? 3 + lossProducts(step) : 2);
 }
 
 /// Bytes on a GPU of the head's cotangent beyond one writing: each chunk after the first adds to it, in f32.
 uint64_t sumBytes(const Step &step) {
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
-  return products(step) < 3 ? 0 : (loss.tokens() - 1) / gpuRows(loss) * loss.vocabulary() * loss.width() * 8;
+  return lossProducts(step) < 3 ? 0 : (loss.tokens() - 1) / gpuRows(loss) * loss.vocabulary() * loss.width() * 8;
 }
 
 class LinearCrossEntropyDefinition : public StepDefinition {
@@ -130,7 +126,7 @@ public:
     executions.push_back({"gpu", "cuBLASLt",
                           fmt::format("{} products of {} rows at a time, between them rows by a kernel; logits and "
                                       "their cotangents move {}{} besides",
-                                      products(step), gpuRows(loss), formatSize(logitTraffic(step)), sums),
+                                      lossProducts(step), gpuRows(loss), formatSize(logitTraffic(step)), sums),
                           gpuKernelsOf(loss)});
     return executions;
   }
@@ -140,6 +136,10 @@ public:
 
 bool isTrainingLoss(const Step &step) {
   return step.has_linear_cross_entropy() && step.linear_cross_entropy().training();
+}
+
+uint64_t lossProducts(const Step &step) {
+  return !step.linear_cross_entropy().training() ? 1 : isHeadFrozen(step) ? 2 : 3;
 }
 
 TrainingLoss trainingLoss(const Plan &plan) {

@@ -14,6 +14,8 @@ struct TrainingLoss {
 TrainingLoss trainingLoss(const plan::Plan &plan);
 /// Whether `step` is it: the backward part begins after it.
 bool isTrainingLoss(const plan::Step &step);
+/// Products of a head and loss: the logits, and in training the cotangents of hidden and of a head that is trained.
+uint64_t lossProducts(const plan::Step &step);
 
 /// Every head and loss of the plan works on at most `rows` (at least 1) rows at a time on a GPU, in chunks of about one
 /// size. The bits of the head's gradient depend on it: each chunk's product is one sum, to which the next is added.

@@ -68,7 +68,7 @@ public:
     return fmt::format("round {} to {}{}{}", dataTypeName(step.narrow().from()), dataTypeName(step.narrow().to()),
                        range, lastOnlyText(step));
   }
-  const char *family(const Step &) const override { return "events"; }
+  const char *family(const Step &) const override { return "rounding"; }
   std::vector<CallExecution> executions(const Plan &, const Step &step, bool host, bool gpu) const override {
     return executionsOf(host, gpu, "own loop", "own kernel", "a whole bucket, in place", gpuKernelsOf(step.narrow()));
   }

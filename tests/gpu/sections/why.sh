@@ -10,7 +10,8 @@ else
     if [ $status != 0 ] && grep -q 'bytes more than the' "$results/$plan.txt"; then
       leave "$plan: $(reason "$results/$plan.txt")"
     else
-      verdict "$plan: profile" $status "see $plan.txt $(reason "$results/$plan.txt")"
+      cp "plans/bench/$plan.time" "$results/" 2> /dev/null
+      verdict "$plan: profile" $status "see $plan.txt and, what was expected of each kind of work, $plan.time $(reason "$results/$plan.txt")"
     fi
   done
 fi

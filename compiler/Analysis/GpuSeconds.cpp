@@ -1,0 +1,129 @@
+#include "compiler/Analysis/GpuSeconds.h"
+#include "runtime/Format/CudnnAttention.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/LossRows.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <limits>
+
+namespace ztc {
+
+namespace {
+
+/// Tiles of C as libraries have them, and what of the rate of the largest they reach.
+struct TileShape {
+  uint64_t rows, columns;
+  double share;
+};
+constexpr TileShape kTiles[] = {{128, 256, 1}, {256, 128, 1}, {128, 128, 0.9}, {64, 128, 0.75}, {64, 64, 0.5}};
+
+/// Between two tiles of a multiprocessor: first loads, and waiting for the others of its wave.
+constexpr double kTileSeconds = 2e-6;
+
+/// The least columns of a tile's K that are worth a split of it.
+constexpr uint64_t kLeastOfK = 256;
+
+double tileFlopsOf(const plan::Plan &plan, plan::DataType type, const MachineRates &rates) {
+  if (isNarrow(type))
+    return rates.narrowProductFlops;
+  return plan.tf32() ? rates.tf32ProductFlops : rates.productFlops;
+}
+
+double gemmSeconds(const plan::Plan &plan, const plan::Step &step, const MachineRates &rates) {
+  const plan::Gemm &gemm = step.gemm();
+  const double factor = double(dataTypeBytes(gemm.type_a())), result = double(dataTypeBytes(gemm.type_c()));
+  ProductShape shape{gemm.m(), gemm.n(), gemm.k(), std::max<uint64_t>(1, gemm.batch()), factor, result};
+  // What the result is added to, and a residual. A bias is a row.
+  if (gemm.accumulate() != plan::OVERWRITE || (step.operands_size() > 4 && !gemm.bias()))
+    shape.resultBytes += result;
+  return productSeconds(rates, shape, tileFlopsOf(plan, gemm.type_a(), rates));
+}
+
+double scaledGemmSeconds(const plan::Step &step, const MachineRates &rates) {
+  const plan::ScaledGemm &gemm = step.scaled_gemm();
+  const double result = double(dataTypeBytes(gemm.type_c()));
+  return productSeconds(
+      rates, {gemm.m(), gemm.n(), gemm.k(), 1, 1, gemm.accumulate() == plan::OVERWRITE ? result : 2 * result},
+      rates.fp8ProductFlops);
+}
+
+/// Chunk by chunk: logits, the kernel of their rows, the cotangents of hidden and of a trained head, which every chunk
+/// after the first adds to.
+GpuSeconds lossSeconds(const plan::Plan &plan, const plan::Step &step, const MachineRates &rates) {
+  const plan::LinearCrossEntropy &loss = step.linear_cross_entropy();
+  const double type = double(dataTypeBytes(loss.type())), tileFlops = tileFlopsOf(plan, loss.type(), rates);
+  const uint64_t rows = std::clamp<uint64_t>(loss.gpu_chunk(), 1, loss.tokens());
+  const bool isHeadTrained = loss.training() && lossProducts(step) == 3;
+  GpuSeconds seconds{0, 1};
+  for (uint64_t first = 0; first < loss.tokens(); first += rows) {
+    const uint64_t some = std::min(rows, loss.tokens() - first);
+    seconds.work += productSeconds(rates, {some, loss.vocabulary(), loss.width(), 1, type, type}, tileFlops);
+    // Read for the softmax and, in training, once more for the cotangents, which are written in their place.
+    seconds.work += double(some) * double(loss.vocabulary()) * type * (loss.training() ? 3 : 1) /
+                    (rates.memoryBytes * rates.kernelShare);
+    if (loss.training())
+      seconds.work += productSeconds(rates, {some, loss.width(), loss.vocabulary(), 1, type, type}, tileFlops);
+    const bool adds = first > 0 || loss.accumulate() != plan::OVERWRITE;
+    if (isHeadTrained)
+      seconds.work +=
+          productSeconds(rates, {loss.vocabulary(), loss.width(), some, 1, type, adds ? 8.0 : 4.0}, tileFlops);
+    seconds.launches += loss.training() ? isHeadTrained ? 4 : 3 : 2;
+  }
+  return seconds;
+}
+
+GpuSeconds attentionSeconds(const plan::Step &step, double bytes, const MachineRates &rates, bool deterministic) {
+  const plan::Attention &attention = step.attention();
+  const bool narrow = isNarrow(attention.type()), grad = attention.grad();
+  const bool own = cudnnAttentionObstacle(narrow, attention.head_dim(), {attention.packed(), attention.softcap() != 0});
+  // Own kernels in f32 have no tensor cores.
+  constexpr AttentionShare kOwnWide{0.5, 1, 0};
+  const AttentionShare &gradient = deterministic ? rates.attentionGradient : rates.anyOrderGradient;
+  const AttentionShare &share = !narrow ? kOwnWide
+                                : own   ? (grad ? rates.ownAttentionGradient : rates.ownAttention)
+                                        : (grad ? gradient : rates.attention);
+  const double flops = (narrow ? rates.narrowProductFlops : rates.productFlops) *
+                       share.of(attention.head_dim(), attention.window() ? attention.window() : attention.seq());
+  // Delta, keys and queries.
+  return {std::max(double(step.flops()) / flops, bytes / rates.memoryBytes), own && grad ? 3u : 1u};
+}
+
+} // namespace
+
+double productSeconds(const MachineRates &rates, const ProductShape &shape, double tileFlops) {
+  const double elements = double(shape.m) * double(shape.n) * double(shape.batch);
+  const double ofOne = tileFlops / rates.multiprocessors, bytesOfOne = rates.memoryBytes / rates.multiprocessors;
+  double best = std::numeric_limits<double>::max();
+  for (const TileShape &tile : kTiles)
+    for (uint64_t parts : {1, 2, 4, 8}) {
+      if (parts > 1 && shape.k / parts < kLeastOfK)
+        break;
+      const uint64_t tiles =
+          llvm::divideCeil(shape.m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * shape.batch * parts;
+      const double area = double(tile.rows * tile.columns);
+      const double one = 2 * area * double(shape.k) / double(parts) / (ofOne * tile.share) + kTileSeconds +
+                         area * (parts > 1 ? 4 : shape.resultBytes) / bytesOfOne;
+      double seconds = double(llvm::divideCeil(tiles, rates.multiprocessors)) * one;
+      // Sums in f32 of the parts of K, added up by another kernel.
+      if (parts > 1)
+        seconds += rates.launchSeconds + elements * (4 * double(parts) + shape.resultBytes) / rates.memoryBytes;
+      best = std::min(best, seconds);
+    }
+  const double factors = double(shape.m + shape.n) * double(shape.k) * double(shape.batch) * shape.factorBytes;
+  return std::max(best, (factors + elements * shape.resultBytes) / rates.memoryBytes);
+}
+
+GpuSeconds gpuStepSeconds(const plan::Plan &plan, const plan::Step &step, double bytes, const MachineRates &rates,
+                          bool deterministic) {
+  if (step.has_gemm())
+    return {gemmSeconds(plan, step, rates)};
+  if (step.has_scaled_gemm())
+    return {scaledGemmSeconds(step, rates)};
+  if (step.has_linear_cross_entropy())
+    return lossSeconds(plan, step, rates);
+  if (step.has_attention())
+    return attentionSeconds(step, bytes, rates, deterministic);
+  return {std::max(double(step.flops()) / rates.kernelFlops, bytes / (rates.memoryBytes * rates.kernelShare))};
+}
+
+} // namespace ztc

@@ -1,0 +1,129 @@
+// What the cost model says of a GPU: tiles in waves, rows of attention, chunks of the loss.
+#include "compiler/Analysis/GpuModels.h"
+#include "compiler/Analysis/GpuSeconds.h"
+#include <gtest/gtest.h>
+
+using namespace ztc;
+
+namespace {
+
+const MachineRates kH100 = ratesOf(*findGpuModel("H100-80GB"));
+constexpr PlanShape kOneGpu{1, 1, 0};
+
+double teraflops(const ProductShape &shape) {
+  return 2.0 * double(shape.m * shape.n * shape.k * shape.batch) / 1e12 /
+         productSeconds(kH100, shape, kH100.narrowProductFlops);
+}
+
+GpuSeconds secondsOf(const plan::Step &step, const MachineRates &rates = kH100, bool deterministic = true) {
+  return gpuStepSeconds(plan::Plan(), step, /*bytes=*/0, rates, deterministic);
+}
+
+plan::Step attention(uint64_t seq, uint64_t headDim, bool grad) {
+  plan::Step step;
+  plan::Attention &a = *step.mutable_attention();
+  a.set_batch(1);
+  a.set_seq(seq);
+  a.set_heads(32);
+  a.set_kv_heads(8);
+  a.set_head_dim(headDim);
+  a.set_causal(true);
+  a.set_grad(grad);
+  a.set_type(plan::BF16);
+  step.set_flops(uint64_t((grad ? 5 : 2) * 32 * seq * seq * headDim));
+  return step;
+}
+
+double teraflops(const plan::Step &step, bool deterministic = true) {
+  return double(step.flops()) / 1e12 / secondsOf(step, kH100, deterministic).work;
+}
+
+} // namespace
+
+// 560 to 740 TFLOP/s are what products of such models reach (tests/gpu/README.md).
+TEST(GpuSeconds, ProductsOfBlocksReachWhatLibrariesReach) {
+  EXPECT_NEAR(teraflops(ProductShape{8192, 16384, 2048}), 670, 40);
+  EXPECT_NEAR(teraflops(ProductShape{8192, 4096, 14336}), 740, 30);
+  EXPECT_NEAR(teraflops(ProductShape{8192, 8192, 8192}), 740, 30);
+}
+
+TEST(GpuSeconds, AWaveIsAsLongAsAWholeOne) {
+  const ProductShape full{128 * 132, 256, 65536}, more{128 * 133, 256, 65536};
+  const double seconds = productSeconds(kH100, full, kH100.narrowProductFlops);
+  EXPECT_GT(productSeconds(kH100, more, kH100.narrowProductFlops), 1.05 * seconds);
+}
+
+// 16 tiles of a large matrix fill no GPU: K is split.
+TEST(GpuSeconds, AdaptersFillAGpuByParts) {
+  const ProductShape one{2048, 2048, 65536};
+  EXPECT_GT(teraflops(one), 600);
+  EXPECT_LT(teraflops(ProductShape{1024, 64, 512}), 50);
+}
+
+TEST(GpuSeconds, SumsOverMicroStepsReadWhatTheyAddTo) {
+  const ProductShape stored{4096, 4096, 8192, 1, 2, 4}, added{4096, 4096, 8192, 1, 2, 8};
+  EXPECT_GT(productSeconds(kH100, added, kH100.narrowProductFlops),
+            1.02 * productSeconds(kH100, stored, kH100.narrowProductFlops));
+}
+
+TEST(GpuSeconds, FewerMultiprocessorsTakeLonger) {
+  const ProductShape shape{8192, 8192, 8192};
+  MachineRates half = kH100;
+  half.multiprocessors /= 2;
+  half.memoryBytes /= 2;
+  EXPECT_NEAR(productSeconds(half, shape, kH100.narrowProductFlops / 2),
+              2 * productSeconds(kH100, shape, kH100.narrowProductFlops), 1e-4);
+}
+
+TEST(GpuSeconds, AttentionIsFasterInLongRowsAndHeads) {
+  EXPECT_NEAR(teraflops(attention(2048, 64, false)), 350, 10);
+  EXPECT_NEAR(teraflops(attention(8192, 128, false)), 630, 15);
+  EXPECT_NEAR(teraflops(attention(2048, 64, true)), 220, 10);
+  EXPECT_NEAR(teraflops(attention(8192, 128, true)), 330, 10);
+  EXPECT_NEAR(teraflops(attention(8192, 128, true), /*deterministic=*/false), 520, 10);
+}
+
+// The library takes no capped scores.
+TEST(GpuSeconds, OwnKernelsOfAttentionAreSlower) {
+  plan::Step step = attention(8192, 128, true);
+  step.mutable_attention()->set_softcap(50);
+  EXPECT_NEAR(teraflops(step), 165, 5);
+  EXPECT_EQ(secondsOf(step).launches, 3u);
+  EXPECT_EQ(secondsOf(attention(8192, 128, true)).launches, 1u);
+}
+
+TEST(GpuSeconds, ChunksOfTheLossAddToTheHeadsCotangent) {
+  plan::Step step;
+  plan::LinearCrossEntropy &loss = *step.mutable_linear_cross_entropy();
+  loss.set_tokens(8192);
+  loss.set_width(2048);
+  loss.set_vocabulary(128256);
+  loss.set_type(plan::BF16);
+  loss.set_training(true);
+  for (int i = 0; i < 9; ++i)
+    step.add_operands();
+  loss.set_gpu_chunk(8192);
+  const GpuSeconds whole = secondsOf(step);
+  EXPECT_EQ(whole.launches, 5u);
+  EXPECT_NEAR(whole.work, 21e-3, 1e-3);
+  loss.set_gpu_chunk(1024);
+  const GpuSeconds parts = secondsOf(step);
+  EXPECT_EQ(parts.launches, 33u);
+  EXPECT_GT(parts.work, 1.1 * whole.work);
+}
+
+TEST(GpuSeconds, HostsCountFlopsAlone) {
+  const MachineRates host = hostRates(4);
+  EXPECT_EQ(host.multiprocessors, 0u);
+  plan::Step step;
+  step.mutable_gemm()->set_type_a(plan::F32);
+  step.mutable_gemm()->set_type_c(plan::F32);
+  step.mutable_gemm()->set_m(64);
+  step.mutable_gemm()->set_n(64);
+  step.mutable_gemm()->set_k(64);
+  step.set_flops(2 * 64 * 64 * 64);
+  const PlanShape shape{1, 1, 4};
+  EXPECT_DOUBLE_EQ(stepSeconds(plan::Plan(), MemoryPlan(), shape, step, host),
+                   workSeconds(host, Work::Product, double(step.flops()), 0));
+  EXPECT_LT(stepSeconds(plan::Plan(), MemoryPlan(), kOneGpu, step, kH100), 10e-6);
+}
