@@ -64,6 +64,7 @@ MachineRates gpuRates() {
   // What a rank has where four share a socket of today.
   rates.hostMemoryBytes = 80e9;
   rates.multiprocessors = 132;
+  rates.cacheBytes = 50e6;
   return rates;
 }
 

@@ -38,6 +38,7 @@ struct MachineRates {
   double diskLinkBytes;     ///< the same of a disk: reads and writes of one NVMe drive in turn
   double hostMemoryBytes;   ///< read and written per second by the host's cores of a rank, in their memory
   unsigned multiprocessors; ///< of a GPU, each of which computes a tile of a product at a time; 0: a host
+  double cacheBytes;        ///< of a GPU: its L2 cache
 };
 
 /// A host with AVX2 and `threads` threads per rank; a GPU of the Hopper class (H100 SXM) on NVLink.

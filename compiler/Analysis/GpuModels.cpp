@@ -8,19 +8,19 @@ namespace ztc {
 // messages); error correction and the driver keep the rest. Rates: NVIDIA's data sheets, without sparsity; to the host
 // 16 lanes of PCIe 5 or 4.
 static const GpuModel kModels[] = {
-    {"B200-180GB", "sm_100a", 178.3, 2250, 75, 7.7, 900, 64, 148},
-    {"H200-141GB", "sm_90a", 139.7, 989, 67, 4.8, 450, 64, 132},
-    {"H100-80GB", "sm_90a", 79.1, 989, 67, 3.35, 450, 64, 132},
-    {"H100-PCIE-80GB", "sm_90a", 79.1, 756, 51, 2.0, 64, 64, 114},
-    {"A100-80GB", "sm_80", 79.1, 312, 19.5, 2.04, 300, 32, 108},
-    {"RTX-A6000-48GB", "sm_80", 47.4, 155, 38.7, 0.77, 32, 32, 84},
-    {"RTX-6000-ADA-48GB", "sm_89", 47.4, 364, 91, 0.96, 32, 32, 142},
-    {"L40S-48GB", "sm_89", 44.3, 362, 91, 0.86, 32, 32, 142},
-    {"A100-40GB", "sm_80", 39.3, 312, 19.5, 1.56, 300, 32, 108},
-    {"RTX-3090-24GB", "sm_80", 23.5, 71, 35.6, 0.94, 32, 32, 82},
-    {"RTX-4090-24GB", "sm_89", 23.5, 165, 82.6, 1.0, 32, 32, 128},
-    {"A10G-24GB", "sm_80", 22.0, 70, 31.5, 0.6, 32, 32, 80},
-    {"L4-24GB", "sm_89", 21.9, 121, 30, 0.3, 32, 32, 58},
+    {"B200-180GB", "sm_100a", 178.3, 2250, 75, 7.7, 900, 64, 148, 126},
+    {"H200-141GB", "sm_90a", 139.7, 989, 67, 4.8, 450, 64, 132, 50},
+    {"H100-80GB", "sm_90a", 79.1, 989, 67, 3.35, 450, 64, 132, 50},
+    {"H100-PCIE-80GB", "sm_90a", 79.1, 756, 51, 2.0, 64, 64, 114, 50},
+    {"A100-80GB", "sm_80", 79.1, 312, 19.5, 2.04, 300, 32, 108, 40},
+    {"RTX-A6000-48GB", "sm_80", 47.4, 155, 38.7, 0.77, 32, 32, 84, 6},
+    {"RTX-6000-ADA-48GB", "sm_89", 47.4, 364, 91, 0.96, 32, 32, 142, 96},
+    {"L40S-48GB", "sm_89", 44.3, 362, 91, 0.86, 32, 32, 142, 96},
+    {"A100-40GB", "sm_80", 39.3, 312, 19.5, 1.56, 300, 32, 108, 40},
+    {"RTX-3090-24GB", "sm_80", 23.5, 71, 35.6, 0.94, 32, 32, 82, 6},
+    {"RTX-4090-24GB", "sm_89", 23.5, 165, 82.6, 1.0, 32, 32, 128, 72},
+    {"A10G-24GB", "sm_80", 22.0, 70, 31.5, 0.6, 32, 32, 80, 6},
+    {"L4-24GB", "sm_89", 21.9, 121, 30, 0.3, 32, 32, 58, 48},
 };
 
 llvm::ArrayRef<GpuModel> allGpuModels() {
@@ -50,6 +50,7 @@ MachineRates ratesOf(const GpuModel &model) {
   rates.wireBytes *= model.linkGigabytes / known.linkGigabytes;
   rates.hostLinkBytes *= model.hostGigabytes / known.hostGigabytes;
   rates.multiprocessors = model.multiprocessors;
+  rates.cacheBytes = 1e6 * model.cacheMegabytes;
   return rates;
 }
 

@@ -16,6 +16,7 @@ struct GpuModel {
   double linkGigabytes;   ///< per second and direction, to GPUs of the same machine
   double hostGigabytes;   ///< the same to the host's memory
   unsigned multiprocessors;
+  double cacheMegabytes; ///< L2
 
   uint64_t memoryBytes() const { return uint64_t(memoryGib * (uint64_t(1) << 30)); }
 };

@@ -20,6 +20,9 @@ constexpr TileShape kTiles[] = {{128, 256, 1}, {256, 128, 1}, {128, 128, 0.9}, {
 /// Between two tiles of a multiprocessor: first loads, and waiting for the others of its wave.
 constexpr double kTileSeconds = 2e-6;
 
+/// What of the L2 cache keeps what was read a while ago.
+constexpr double kShareOfCache = 0.75;
+
 /// The least columns of a tile's K that are worth a split of it.
 constexpr uint64_t kLeastOfK = 256;
 
@@ -34,7 +37,7 @@ double gemmSeconds(const plan::Plan &plan, const plan::Step &step, const Machine
   const double factor = double(dataTypeBytes(gemm.type_a())), result = double(dataTypeBytes(gemm.type_c()));
   ProductShape shape{gemm.m(), gemm.n(), gemm.k(), std::max<uint64_t>(1, gemm.batch()), factor, result};
   // What the result is added to, and a residual. A bias is a row.
-  if (gemm.accumulate() != plan::OVERWRITE || (step.operands_size() > 4 && !gemm.bias()))
+  if (gemm.accumulate() != plan::OVERWRITE || step.operands_size() > (gemm.bias() ? 5 : 4))
     shape.resultBytes += result;
   return productSeconds(rates, shape, tileFlopsOf(plan, gemm.type_a(), rates));
 }
@@ -54,13 +57,17 @@ GpuSeconds lossSeconds(const plan::Plan &plan, const plan::Step &step, const Mac
   const double type = double(dataTypeBytes(loss.type())), tileFlops = tileFlopsOf(plan, loss.type(), rates);
   const uint64_t rows = std::clamp<uint64_t>(loss.gpu_chunk(), 1, loss.tokens());
   const bool isHeadTrained = loss.training() && lossProducts(step) == 3;
+  // A multiprocessor has one row at a time, and some of the cache is others'.
+  const bool staysInCache =
+      double(loss.vocabulary()) * type * rates.multiprocessors <= kShareOfCache * rates.cacheBytes;
   GpuSeconds seconds{0, 1};
   for (uint64_t first = 0; first < loss.tokens(); first += rows) {
     const uint64_t some = std::min(rows, loss.tokens() - first);
     seconds.work += productSeconds(rates, {some, loss.vocabulary(), loss.width(), 1, type, type}, tileFlops);
     // Read for the softmax and, in training, once more for the cotangents, which are written in their place.
-    seconds.work += double(some) * double(loss.vocabulary()) * type * (loss.training() ? 3 : 1) /
-                    (rates.memoryBytes * rates.kernelShare);
+    const double reads = !loss.training() || staysInCache ? 1 : 2, writes = loss.training() ? 1 : 0;
+    seconds.work +=
+        double(some) * double(loss.vocabulary()) * type * (reads + writes) / (rates.memoryBytes * rates.kernelShare);
     if (loss.training())
       seconds.work += productSeconds(rates, {some, loss.width(), loss.vocabulary(), 1, type, type}, tileFlops);
     const bool adds = first > 0 || loss.accumulate() != plan::OVERWRITE;

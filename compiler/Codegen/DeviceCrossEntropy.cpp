@@ -3,6 +3,7 @@
 #include "compiler/Codegen/DeviceEmitter.h"
 #include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 #include <limits>
 
 using namespace mlir;
@@ -134,10 +135,12 @@ private:
 } // namespace
 
 // A block per row. Cotangents take the places of logits, in their type: each thread writes the vectors that it has
-// read. Both forms take the same columns a thread: the loss has the same bits.
+// read, as if no logit were the target's, whose cotangent one thread then writes. Both forms take the same columns a
+// thread: the loss has the same bits.
 KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type, int64_t vocabulary,
                                                        const LogitForm &form) {
-  constexpr int64_t threads = 512;
+  // So many that a multiprocessor has one block: the rows that a GPU works on at once stay in its L2 cache.
+  constexpr int64_t threads = 1024;
   const int64_t lanes = isNarrow(type) ? 8 : 4;
   const bool isCut = vocabulary % lanes != 0;
   StringRef name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
@@ -181,36 +184,47 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
       if (weight)
         scale = b.mul(scale, weight);
       Value inverse = b.div(b.real(f32, 1.0), softmax.sum);
-      auto i64s = VectorType::get({lanes}, b.getI64Type());
-      Value numbers = arith::ConstantOp::create(
-          b, DenseElementsAttr::get(i64s, ArrayRef<int64_t>(llvm::to_vector(llvm::seq<int64_t>(0, lanes)))));
-      auto gradient = [&](Value logits, Value column) {
-        Value p = b.mul(row.exp(b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
-        Value isHit = b.compare(arith::CmpIPredicate::eq, numbers, b.splat(b.sub(target, column), lanes));
-        Value hit = b.select(isHit, b.real(p.getType(), 1.0), b.real(p.getType(), 0.0));
-        Value cotangent = b.mul(b.sub(p, hit), b.splat(scale, lanes));
-        if (!form.isPlain()) {
-          cotangent = b.mul(cotangent, slopeAtLogit(b, form, logits));
-          if (isCut)
-            cotangent = row.only(column, cotangent, 0.0);
-        }
-        row.store(b.convertReal(cotangent, element), column);
+      /// Of one logit or several, none of which is the target's or, with `hit`, all.
+      auto cotangent = [&](Value logits, bool hit) {
+        auto all = [&](Value value) { return b.splat(value, lanesOf(logits.getType())); };
+        Value p = b.mul(row.exp(b.sub(logits, all(softmax.maximum))), all(inverse));
+        Value result = b.mul(hit ? b.sub(p, b.real(p.getType(), 1.0)) : p, all(scale));
+        return form.isPlain() ? result : b.mul(result, slopeAtLogit(b, form, logits));
       };
       auto turn = [&](int64_t count) {
-        return [&, count](Value column, BlockKernel::Values &next) {
+        return [&, count](Value column, BlockKernel::Values &) {
           BlockKernel::Values columns, logits;
           for (int64_t i = 0; i < count; ++i) {
             columns.push_back(b.add(column, b.i64(i * row.step())));
             logits.push_back(row.load(columns[i]));
           }
-          for (int64_t i = 0; i < count; ++i)
-            gradient(logits[i], columns[i]);
-          next[0] = b.add(column, b.i64(count * row.step()));
+          for (int64_t i = 0; i < count; ++i) {
+            Value value = cotangent(logits[i], /*hit=*/false);
+            if (!form.isPlain() && isCut)
+              value = row.only(columns[i], value, 0.0);
+            row.store(b.convertReal(value, element), columns[i]);
+          }
         };
       };
+      // From the row's end to its beginning: what was read last is what the L2 cache still has.
+      const int64_t stride = row.pieces() * row.step();
       Value whole = b.sub(row.columns, b.i64((row.pieces() - 1) * row.step()));
-      Value rest = k.forRange(row.first, whole, row.pieces() * row.step(), {row.first}, turn(row.pieces()))[0];
-      k.forRange(rest, row.columns, row.step(), {rest}, turn(1));
+      Value turns =
+          arith::ShRSIOp::create(b, b.add(b.sub(whole, row.first), b.i64(stride - 1)), b.i64(llvm::Log2_64(stride)));
+      turns = arith::MaxSIOp::create(b, turns, b.i64(0));
+      Value rest = b.add(row.first, b.mul(turns, b.i64(stride)));
+      k.forRange(rest, row.columns, row.step(), {}, turn(1));
+      k.forRange(b.i64(0), turns, 1, [&](Value number) {
+        Value last = b.sub(b.sub(turns, number), b.i64(1));
+        BlockKernel::Values none;
+        turn(row.pieces())(b.add(row.first, b.mul(last, b.i64(stride))), none);
+      });
+      k.barrier();
+      k.ifThen(b.compare(arith::CmpIPredicate::eq, row.thread, b.i64(0)), [&] {
+        // Two of the same: there is one instruction for a pair, more for one alone.
+        Value pair = b.convertReal(b.splat(cotangent(wanted, /*hit=*/true), 2), element);
+        b.store(vector::ExtractOp::create(b, pair, 0), b.address(row.base, element, target), element);
+      });
     };
     k.ifElse(counts, counted, ignored);
   });

@@ -211,8 +211,9 @@ TEST(CodegenBytes, CrossEntropyRows) {
     const Bytes logits = zeros(rows * gpuLogitStride(vocabulary) * bytesOf(type)), losses = zeros(rows * 4);
     const uint64_t read = counted * ((training ? 2 : 1) * vectors + kernel.device.blockThreads * bytesOf(type));
     if (training)
-      engine.expectMoved(kernel, {logits, indices(targets), zeros(4), losses}, {int64_t(vocabulary)}, int64_t(rows),
-                         {read + rows * vectors, rows * everyThread, counted * everyThread, rows * 4});
+      engine.expectMoved(
+          kernel, {logits, indices(targets), zeros(4), losses}, {int64_t(vocabulary)}, int64_t(rows),
+          {read + rows * vectors + counted * bytesOf(type), rows * everyThread, counted * everyThread, rows * 4});
     else
       engine.expectMoved(kernel, {logits, indices(targets), losses}, {int64_t(vocabulary)}, int64_t(rows),
                          {read, rows * everyThread, rows * 4});
