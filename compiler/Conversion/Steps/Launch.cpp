@@ -2,6 +2,8 @@
 #include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -9,6 +11,27 @@ namespace ztc {
 using plan_ir::Access;
 using plan_ir::Accumulate;
 namespace {
+
+/// Bytes that a group reads of its operand `index`, where it takes slices of it and nothing else; else 0. Slices that
+/// lie over one another count for each.
+int64_t slicedBytes(graph::FusionOp fusion, unsigned index) {
+  Value argument = fusion.getBody().getArgument(index);
+  llvm::SmallSetVector<std::pair<Attribute, Type>, 4> slices;
+  for (Operation *user : argument.getUsers()) {
+    auto slice = dyn_cast<graph::SliceOp>(user);
+    if (!slice)
+      return 0;
+    slices.insert({slice.getOffsetsAttr(), slice.getType()});
+  }
+  int64_t bytes = 0;
+  for (const auto &[offsets, type] : slices) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (!tensor.hasStaticShape())
+      return 0;
+    bytes += tensor.getNumElements() * int64_t(llvm::divideCeil(tensor.getElementTypeBitWidth(), 8));
+  }
+  return bytes;
+}
 
 struct GroupSteps : StepSourceOpInterface::ExternalModel<GroupSteps, graph::FusionOp> {
   LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
@@ -40,11 +63,13 @@ struct GroupSteps : StepSourceOpInterface::ExternalModel<GroupSteps, graph::Fusi
       if (index)
         head.flops = emitter.number(0);
       SmallVector<Attribute> slots;
+      SmallVector<int64_t> readBytes;
       auto mode = emitter.overwrite();
       bool first = true;
       ArrayRef<int64_t> buffers = spec.getBuffers().asArrayRef();
       for (; buffers.size() >= 3; buffers = buffers.drop_front(3)) {
         bool written = buffers[2];
+        readBytes.push_back(buffers[0] == 0 ? slicedBytes(fusion, buffers[1]) : 0);
         if (buffers[0] == 0) {
           slots.push_back(emitter.operand(op->getOperand(buffers[1]), Access::Read));
         } else if (buffers[0] == 2) {
@@ -80,6 +105,8 @@ struct GroupSteps : StepSourceOpInterface::ExternalModel<GroupSteps, graph::Fusi
       launch.whole = emitter.flag(bucket && !(flat && dist::isShard(flat)));
       launch.flat_block = emitter.number(bucket ? spec.getFlatBlock() : 0);
       launch.scalars = bucket ? emitter.builder().getDenseI64ArrayAttr({}) : spec.getScalars();
+      if (llvm::any_of(readBytes, [](int64_t bytes) { return bytes > 0; }))
+        launch.read_bytes = emitter.builder().getDenseI64ArrayAttr(readBytes);
       (void)emitter.create<plan_ir::LaunchOp>(op, launch);
     }
     return success();

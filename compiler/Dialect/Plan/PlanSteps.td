@@ -19,8 +19,8 @@ def Plan_GpuKernels : OptionalAttr<FlatSymbolRefArrayAttr>;
 def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$kernel, Plan_DefaultAccumulate:$accumulate,
     OptionalAttr<FlatSymbolRefAttr>:$kernel_add, DefaultValuedAttr<I64Attr, "0">:$extent, DefaultValuedAttr<I64Attr, "1">:$grain,
     OptionalAttr<FlatSymbolRefAttr>:$bucket, UnitAttr:$whole, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars,
-    DefaultValuedAttr<I64Attr, "0">:$piece, DefaultValuedAttr<I64Attr, "0">:$piece_elements, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
-  let summary = "A generated kernel over a parallel range; flat where `bucket` is given, over all of it or the rank's shard, or a piece of that. No kernel: a plan for memory reports only.";
+    DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$read_bytes, DefaultValuedAttr<I64Attr, "0">:$piece, DefaultValuedAttr<I64Attr, "0">:$piece_elements, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
+  let summary = "A generated kernel over a parallel range; flat where `bucket` is given, over all of it or the rank's shard, or a piece of that. Of operand i it reads `read_bytes[i]`, 0 or without the list: all. No kernel: a plan for memory reports only.";
 }
 def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
     DefaultValuedAttr<I64Attr, "1">:$batch, DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,

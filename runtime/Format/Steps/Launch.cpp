@@ -3,6 +3,7 @@
 #include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepWords.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace ztc {
@@ -62,6 +63,9 @@ public:
       ZTC_RETURN_IF_ERROR(checkFlatOperands(check, launch));
     }
     ZTC_RETURN_IF_ERROR(checkPiece(check, launch));
+    if (launch.read_bytes_size() > check.step.operands_size())
+      return dataLoss(fmt::format("{} operands, and bytes that are read of {}", check.step.operands_size(),
+                                  launch.read_bytes_size()));
     if (launch.extent() > kLargest || launch.grain() > kLargest)
       return dataLoss(fmt::format("range of {} units in grains of {}", launch.extent(), launch.grain()));
     ZTC_RETURN_IF_ERROR(checkKernelSignature(check.plan, check.step, launch.kernel()));
@@ -91,7 +95,16 @@ public:
   const char *family(const Step &) const override { return "generated kernels"; }
 
   /// A group's workspace is memory like any other.
-  uint64_t bytes(const StepSizes &sizes) const override { return sizes.operandBytes(/*withScratch=*/true); }
+  uint64_t bytes(const StepSizes &sizes) const override {
+    uint64_t bytes = 0;
+    for (int i = 0; i < sizes.step.operands_size(); ++i) {
+      const uint64_t all = sizes.operandBytes(i);
+      const Launch &launch = sizes.step.launch();
+      const int64_t read = i < launch.read_bytes_size() ? launch.read_bytes(i) : 0;
+      bytes += read > 0 ? std::min(all, uint64_t(read)) : all;
+    }
+    return bytes;
+  }
   StepWork work(const Plan &, const Step &step) const override {
     return computesOnHost(step) ? StepWork::HostKernel : StepWork::Kernel;
   }

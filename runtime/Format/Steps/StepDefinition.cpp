@@ -16,19 +16,25 @@ const StepDefinition *definitionOf(const plan::Step &step) {
   return nullptr;
 }
 
+uint64_t StepSizes::operandBytes(int index) const {
+  const plan::Operand &operand = step.operands(index);
+  if (operand.slot() >= uint32_t(plan.slots_size()))
+    return 0;
+  const uint64_t slot = slotBytes(operand.slot());
+  uint64_t present = operand.own_shard() ? slot / world
+                     : operand.bytes()   ? operand.bytes()
+                                         : slot - std::min(slot, operand.offset());
+  if (operand.piece_elements())
+    present = pieceBytes(plan.slots(int(operand.slot())).size(), operand, present).bytes;
+  return present * (operand.access() == plan::Operand::READ_WRITE ? 2 : 1);
+}
+
 uint64_t StepSizes::operandBytes(bool withScratch) const {
   uint64_t bytes = 0;
-  for (const plan::Operand &operand : step.operands()) {
-    if (operand.slot() >= uint32_t(plan.slots_size()) ||
-        (!withScratch && plan.slots(int(operand.slot())).slot_class() == plan::WORKSPACE))
-      continue;
-    const uint64_t slot = slotBytes(operand.slot());
-    uint64_t present = operand.own_shard() ? slot / world
-                       : operand.bytes()   ? operand.bytes()
-                                           : slot - std::min(slot, operand.offset());
-    if (operand.piece_elements())
-      present = pieceBytes(plan.slots(int(operand.slot())).size(), operand, present).bytes;
-    bytes += present * (operand.access() == plan::Operand::READ_WRITE ? 2 : 1);
+  for (int i = 0; i < step.operands_size(); ++i) {
+    const uint32_t slot = step.operands(i).slot();
+    if (withScratch || slot >= uint32_t(plan.slots_size()) || plan.slots(int(slot)).slot_class() != plan::WORKSPACE)
+      bytes += operandBytes(i);
   }
   return bytes;
 }

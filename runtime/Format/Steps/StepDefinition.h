@@ -43,6 +43,8 @@ struct StepSizes {
 
   /// Bytes of all operands: each once, twice where it is read and written. Scratch is left out on request.
   uint64_t operandBytes(bool withScratch) const;
+  /// Of one of them; 0 where its slot is none of the plan's.
+  uint64_t operandBytes(int index) const;
 };
 
 /// A kind of step. The steps that its functions get are of this kind; but for `validate` they are valid.
