@@ -48,7 +48,7 @@ MachineRates gpuRates() {
   rates.productFlops = 50e12;
   rates.tf32ProductFlops = 400e12;
   rates.narrowProductFlops = 800e12;
-  rates.fp8ProductFlops = 1500e12;
+  rates.fp8ProductFlops = 1400e12;
   rates.attention = {0.86, 0.36, 700};
   rates.attentionGradient = {0.46, 0.76, 1000};
   rates.anyOrderGradient = {0.75, 0.72, 1270};

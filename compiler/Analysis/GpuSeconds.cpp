@@ -52,29 +52,24 @@ double scaledGemmSeconds(const plan::Step &step, const MachineRates &rates) {
 
 /// Chunk by chunk: logits, the kernel of their rows, the cotangents of hidden and of a trained head, which every chunk
 /// after the first adds to.
-GpuSeconds lossSeconds(const plan::Plan &plan, const plan::Step &step, const MachineRates &rates) {
-  const plan::LinearCrossEntropy &loss = step.linear_cross_entropy();
-  const double type = double(dataTypeBytes(loss.type())), tileFlops = tileFlopsOf(plan, loss.type(), rates);
-  const uint64_t rows = std::clamp<uint64_t>(loss.gpu_chunk(), 1, loss.tokens());
-  const bool isHeadTrained = loss.training() && lossProducts(step) == 3;
+GpuSeconds lossSeconds(const plan::Plan &plan, const LossChunks &loss, const MachineRates &rates) {
+  const double type = double(dataTypeBytes(loss.type)), tileFlops = tileFlopsOf(plan, loss.type, rates);
   // A multiprocessor has one row at a time, and some of the cache is others'.
-  const bool staysInCache =
-      double(loss.vocabulary()) * type * rates.multiprocessors <= kShareOfCache * rates.cacheBytes;
+  const bool staysInCache = double(loss.vocabulary) * type * rates.multiprocessors <= kShareOfCache * rates.cacheBytes;
   GpuSeconds seconds{0, 1};
-  for (uint64_t first = 0; first < loss.tokens(); first += rows) {
-    const uint64_t some = std::min(rows, loss.tokens() - first);
-    seconds.work += productSeconds(rates, {some, loss.vocabulary(), loss.width(), 1, type, type}, tileFlops);
+  for (uint64_t first = 0; first < loss.tokens; first += loss.rows) {
+    const uint64_t some = std::min(loss.rows, loss.tokens - first);
+    seconds.work += productSeconds(rates, {some, loss.vocabulary, loss.width, 1, type, type}, tileFlops);
     // Read for the softmax and, in training, once more for the cotangents, which are written in their place.
-    const double reads = !loss.training() || staysInCache ? 1 : 2, writes = loss.training() ? 1 : 0;
+    const double reads = !loss.training || staysInCache ? 1 : 2, writes = loss.training ? 1 : 0;
     seconds.work +=
-        double(some) * double(loss.vocabulary()) * type * (reads + writes) / (rates.memoryBytes * rates.kernelShare);
-    if (loss.training())
-      seconds.work += productSeconds(rates, {some, loss.width(), loss.vocabulary(), 1, type, type}, tileFlops);
-    const bool adds = first > 0 || loss.accumulate() != plan::OVERWRITE;
-    if (isHeadTrained)
-      seconds.work +=
-          productSeconds(rates, {loss.vocabulary(), loss.width(), some, 1, type, adds ? 8.0 : 4.0}, tileFlops);
-    seconds.launches += loss.training() ? isHeadTrained ? 4 : 3 : 2;
+        double(some) * double(loss.vocabulary) * type * (reads + writes) / (rates.memoryBytes * rates.kernelShare);
+    if (loss.training)
+      seconds.work += productSeconds(rates, {some, loss.width, loss.vocabulary, 1, type, type}, tileFlops);
+    const bool adds = first > 0 || loss.adds;
+    if (loss.trainsHead)
+      seconds.work += productSeconds(rates, {loss.vocabulary, loss.width, some, 1, type, adds ? 8.0 : 4.0}, tileFlops);
+    seconds.launches += loss.training ? loss.trainsHead ? 4 : 3 : 2;
   }
   return seconds;
 }
@@ -126,8 +121,8 @@ GpuSeconds gpuStepSeconds(const plan::Plan &plan, const plan::Step &step, double
     return {gemmSeconds(plan, step, rates)};
   if (step.has_scaled_gemm())
     return {scaledGemmSeconds(step, rates)};
-  if (step.has_linear_cross_entropy())
-    return lossSeconds(plan, step, rates);
+  if (const std::optional<LossChunks> loss = lossChunks(step))
+    return lossSeconds(plan, *loss, rates);
   if (step.has_attention())
     return attentionSeconds(step, bytes, rates, deterministic);
   return {std::max(double(step.flops()) / rates.kernelFlops, bytes / (rates.memoryBytes * rates.kernelShare))};

@@ -7,6 +7,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 #include <tuple>
 
 using llvm::formatv;
@@ -77,7 +78,7 @@ void printPlanTime(raw_ostream &out, const plan::Plan &plan, const PlanShape &sh
   out << "  share   ms/step  launches        moved     GB/s     TFLOP  TFLOP/s  what\n";
   const auto line = [&](llvm::StringRef what, const KindTime &kind) {
     out << formatv("{0,5:F1} % {1,9:F3} {2,9} {3,12} {4,8} {5,9:F3} {6,8}  {7}\n", 100 * kind.seconds / step,
-                   kind.seconds * 1e3, uint64_t(kind.launches + 0.5), formatSize(uint64_t(kind.bytes)),
+                   kind.seconds * 1e3, std::llround(kind.launches), formatSize(uint64_t(kind.bytes)),
                    rate(kind.bytes, kind.seconds, 1e9), kind.flops / 1e12, rate(kind.flops, kind.seconds, 1e12), what);
   };
   Kinds kinds = kindsOf(plan, shape, memory, rates);
@@ -92,7 +93,7 @@ void printPlanTime(raw_ostream &out, const plan::Plan &plan, const PlanShape &sh
   }
   const double waiting = launches * rates.launchSeconds;
   out << formatv("{0,5:F1} % {1,9:F3} {2,9} {3,40}  launches, {4:F1} us each\n", 100 * waiting / step, waiting * 1e3,
-                 uint64_t(launches + 0.5), "", rates.launchSeconds * 1e6);
+                 std::llround(launches), "", rates.launchSeconds * 1e6);
   if (const double less = secondsOfOrder(plan, shape, memory, rates); less > 0)
     out << formatv("ztc-run --deterministic=no: {0:F1} ms less of attention gradient, {1:N} tokens/s\n", less * 1e3,
                    uint64_t(tokens / (step - less)));

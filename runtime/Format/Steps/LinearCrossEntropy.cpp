@@ -44,18 +44,22 @@ uint64_t gpuRows(const LinearCrossEntropy &loss) {
   return std::min(std::max<uint64_t>(1, loss.gpu_chunk()), loss.tokens());
 }
 
+/// The logits, and in training the cotangents of hidden and of a trained head.
+uint64_t products(const Step &step) {
+  return !step.linear_cross_entropy().training() ? 1 : isHeadFrozen(step) ? 2 : 3;
+}
+
 /// Bytes of logits and their cotangents on a GPU. The product writes the logits, the rows read them for the softmax and
 /// once more for the cotangents, which they write in their place; the other products read those.
 uint64_t logitTraffic(const Step &step) {
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
-  return loss.tokens() * loss.vocabulary() * dataTypeBytes(loss.type()) *
-         (loss.training() ? 3 + lossProducts(step) : 2);
+  return loss.tokens() * loss.vocabulary() * dataTypeBytes(loss.type()) * (loss.training() ? 3 + products(step) : 2);
 }
 
 /// Bytes on a GPU of the head's cotangent beyond one writing: each chunk after the first adds to it, in f32.
 uint64_t sumBytes(const Step &step) {
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
-  return lossProducts(step) < 3 ? 0 : (loss.tokens() - 1) / gpuRows(loss) * loss.vocabulary() * loss.width() * 8;
+  return products(step) < 3 ? 0 : (loss.tokens() - 1) / gpuRows(loss) * loss.vocabulary() * loss.width() * 8;
 }
 
 class LinearCrossEntropyDefinition : public StepDefinition {
@@ -126,7 +130,7 @@ public:
     executions.push_back({"gpu", "cuBLASLt",
                           fmt::format("{} products of {} rows at a time, between them rows by a kernel; logits and "
                                       "their cotangents move {}{} besides",
-                                      lossProducts(step), gpuRows(loss), formatSize(logitTraffic(step)), sums),
+                                      products(step), gpuRows(loss), formatSize(logitTraffic(step)), sums),
                           gpuKernelsOf(loss)});
     return executions;
   }
@@ -138,8 +142,12 @@ bool isTrainingLoss(const Step &step) {
   return step.has_linear_cross_entropy() && step.linear_cross_entropy().training();
 }
 
-uint64_t lossProducts(const Step &step) {
-  return !step.linear_cross_entropy().training() ? 1 : isHeadFrozen(step) ? 2 : 3;
+std::optional<LossChunks> lossChunks(const Step &step) {
+  if (!step.has_linear_cross_entropy())
+    return std::nullopt;
+  const LinearCrossEntropy &loss = step.linear_cross_entropy();
+  return LossChunks{loss.tokens(), loss.width(),    loss.vocabulary(),   gpuRows(loss),
+                    loss.type(),   loss.training(), products(step) == 3, loss.accumulate() != OVERWRITE};
 }
 
 TrainingLoss trainingLoss(const Plan &plan) {

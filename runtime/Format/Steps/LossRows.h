@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/Format/plan.pb.h"
 #include <cstdint>
+#include <optional>
 
 namespace ztc {
 
@@ -14,8 +15,16 @@ struct TrainingLoss {
 TrainingLoss trainingLoss(const plan::Plan &plan);
 /// Whether `step` is it: the backward part begins after it.
 bool isTrainingLoss(const plan::Step &step);
-/// Products of a head and loss: the logits, and in training the cotangents of hidden and of a head that is trained.
-uint64_t lossProducts(const plan::Step &step);
+/// What a step of head and loss computes on a GPU, chunk by chunk.
+struct LossChunks {
+  uint64_t tokens, width, vocabulary;
+  uint64_t rows; ///< of a chunk, at most
+  plan::DataType type;
+  bool training, trainsHead; ///< the latter: the head's cotangent is a third product
+  bool adds;                 ///< to that cotangent already in the first chunk
+};
+/// Nothing of another step.
+std::optional<LossChunks> lossChunks(const plan::Step &step);
 
 /// Every head and loss of the plan works on at most `rows` (at least 1) rows at a time on a GPU, in chunks of about one
 /// size. The bits of the head's gradient depend on it: each chunk's product is one sum, to which the next is added.
