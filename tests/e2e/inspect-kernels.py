@@ -65,6 +65,8 @@ with scratch() as work:
     own = {(call, kernel) for (call, where), x in executions.items() if where == "gpu" for kernel in x["kernels"]}
     check("library calls name the kernels that a GPU executes for them", {"attention", "attention_grad", "gather", "scatter_add", "linear_cross_entropy"}
           <= {call for call, _ in own} and all(call in kernels[kernel]["called_by"] for call, kernel in own), own)
+    # v is a slice of what q, k and v's product gives: 2 layers, 32 rows, 16 numbers of 2 bytes, read and written.
+    check("of slices what is read counts", kernels["slice"]["bytes"] == 2 * 32 * 16 * 2 * 2, kernels["slice"])
     amounts_of = [x[key] for key in ("bytes", "flops") for kind in ("kernels", "calls") for x in document[kind]]
     total = re.search(r"all\s+[\d.,]+ \S+\s+([\d.]+) GFLOP", text)
     check("text and JSON agree", abs(float(total[1]) * 1e9 - sum(x["flops"] for kind in ("kernels", "calls") for x in document[kind])) < 1e6 and

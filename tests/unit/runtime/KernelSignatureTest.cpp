@@ -17,7 +17,7 @@ namespace {
 /// Kernels of the plan, in order; the last ones are service kernels.
 enum KernelIndex : uint32_t { Double, DoubleAdd, Flat, Softmax, SoftmaxGrad, RowDot, Rows };
 /// Slots of smallPlan.
-enum SlotIndex : uint32_t { Parameters, Gradients, First, Second, Table, A, B, C };
+enum SlotIndex : uint32_t { Parameters, Gradients, FirstState, SecondState, Table, A, B, C };
 
 /// smallPlan with a launch over units, one over the bucket "block", and an attention.
 plan::Plan launchingPlan() {
@@ -50,7 +50,7 @@ plan::Plan launchingPlan() {
   return plan;
 }
 
-plan::Step &stepOf(plan::Plan &plan, std::string_view name) {
+plan::Step &updateStep(plan::Plan &plan, std::string_view name) {
   for (plan::Step &step : *plan.mutable_programs(1)->mutable_steps())
     if (step.name() == name)
       return step;
@@ -58,7 +58,7 @@ plan::Step &stepOf(plan::Plan &plan, std::string_view name) {
   return *plan.mutable_programs(1)->mutable_steps(0);
 }
 
-struct Broken {
+struct BrokenSignature {
   const char *name;
   std::function<void(plan::Plan &)> spoil;
 };
@@ -71,7 +71,7 @@ TEST(KernelSignature, IsRecordedOnceForEachWayOfLaunching) {
   EXPECT_EQ(plan.kernels(Softmax).signatures_size(), 0);
   for (uint64_t extent : {4, 8}) {
     plan::Step &again = *plan.mutable_programs(1)->add_steps();
-    again = stepOf(plan, "units");
+    again = updateStep(plan, "units");
     again.set_name("units again");
     again.mutable_launch()->set_extent(extent);
   }
@@ -82,11 +82,20 @@ TEST(KernelSignature, IsRecordedOnceForEachWayOfLaunching) {
   EXPECT_EQ(plan.kernels(Double).signatures_size(), 2);
 }
 
+TEST(KernelSignature, BytesThatAreReadAreThoseOfOperands) {
+  plan::Plan plan = launchingPlan();
+  plan::Launch &launch = *updateStep(plan, "units").mutable_launch();
+  launch.add_read_bytes(32), launch.add_read_bytes(0);
+  EXPECT_OK(validatePlan(plan));
+  launch.add_read_bytes(8);
+  EXPECT_THAT(validatePlan(plan).message(), HasSubstr("2 operands, and bytes that are read of 3"));
+}
+
 TEST(KernelSignature, EachNumberOfALaunchIsHeld) {
-  const auto units = [](plan::Plan &p) { return stepOf(p, "units").mutable_launch(); };
-  const auto flat = [](plan::Plan &p) { return stepOf(p, "flat").mutable_launch(); };
+  const auto units = [](plan::Plan &p) { return updateStep(p, "units").mutable_launch(); };
+  const auto flat = [](plan::Plan &p) { return updateStep(p, "flat").mutable_launch(); };
   const auto signature = [](plan::Plan &p) { return p.mutable_kernels(Double)->mutable_signatures(0); };
-  const Broken cases[] = {
+  const BrokenSignature cases[] = {
       {"another kernel", [=](plan::Plan &p) { units(p)->set_kernel(Flat); }},
       {"a service kernel", [=](plan::Plan &p) { units(p)->set_kernel(RowDot); }},
       {"another variant that adds", [=](plan::Plan &p) { units(p)->set_kernel_add(Flat); }},
@@ -95,19 +104,19 @@ TEST(KernelSignature, EachNumberOfALaunchIsHeld) {
       {"scalar", [=](plan::Plan &p) { units(p)->set_scalars(0, 1 << 20); }},
       {"no scalar", [=](plan::Plan &p) { units(p)->clear_scalars(); }},
       {"one more scalar", [=](plan::Plan &p) { units(p)->add_scalars(0); }},
-      {"one operand less", [](plan::Plan &p) { stepOf(p, "units").mutable_operands()->RemoveLast(); }},
-      {"one operand more", [](plan::Plan &p) { addOperand(stepOf(p, "units"), A, plan::Operand::READ); }},
-      {"a smaller piece", [](plan::Plan &p) { stepOf(p, "units").mutable_operands(0)->set_bytes(60); }},
-      {"the rest in place of a piece", [](plan::Plan &p) { stepOf(p, "units").mutable_operands(0)->set_bytes(0); }},
-      {"a piece in place of the rest", [](plan::Plan &p) { stepOf(p, "units").mutable_operands(1)->set_bytes(4); }},
-      {"another slot", [](plan::Plan &p) { stepOf(p, "units").mutable_operands(1)->set_slot(B); }},
+      {"one operand less", [](plan::Plan &p) { updateStep(p, "units").mutable_operands()->RemoveLast(); }},
+      {"one operand more", [](plan::Plan &p) { addOperand(updateStep(p, "units"), A, plan::Operand::READ); }},
+      {"a smaller piece", [](plan::Plan &p) { updateStep(p, "units").mutable_operands(0)->set_bytes(60); }},
+      {"the rest in place of a piece", [](plan::Plan &p) { updateStep(p, "units").mutable_operands(0)->set_bytes(0); }},
+      {"a piece in place of the rest", [](plan::Plan &p) { updateStep(p, "units").mutable_operands(1)->set_bytes(4); }},
+      {"another slot", [](plan::Plan &p) { updateStep(p, "units").mutable_operands(1)->set_slot(B); }},
       {"a slot of another size", [](plan::Plan &p) { p.mutable_slots(C)->mutable_size()->set_elements(32); }},
       {"a slot that is not always there",
        [](plan::Plan &p) { p.mutable_slots(Gradients)->mutable_size()->set_only_if_accumulating(true); }},
       {"a slot that is smaller on a GPU",
        [](plan::Plan &p) { p.mutable_slots(C)->mutable_size()->set_gpu_elements(1); }},
-      {"the rest from elsewhere", [](plan::Plan &p) { stepOf(p, "units").mutable_operands(1)->set_offset(4); }},
-      {"what is written is read", [](plan::Plan &p) { stepOf(p, "units").mutable_operands(1)->set_access({}); }},
+      {"the rest from elsewhere", [](plan::Plan &p) { updateStep(p, "units").mutable_operands(1)->set_offset(4); }},
+      {"what is written is read", [](plan::Plan &p) { updateStep(p, "units").mutable_operands(1)->set_access({}); }},
       {"flat in place of units",
        [=](plan::Plan &p) { units(p)->set_flat(true), units(p)->set_flat_block(16), units(p)->set_bucket(0); }},
       {"units in place of flat", [=](plan::Plan &p) { flat(p)->set_flat(false); }},
@@ -127,7 +136,7 @@ TEST(KernelSignature, EachNumberOfALaunchIsHeld) {
       {"signature: slot", [=](plan::Plan &p) { signature(p)->mutable_parameters(1)->clear_slot(); }},
       {"signature: written", [=](plan::Plan &p) { signature(p)->mutable_parameters(0)->set_written(true); }},
   };
-  for (const Broken &broken : cases) {
+  for (const BrokenSignature &broken : cases) {
     plan::Plan plan = launchingPlan();
     broken.spoil(plan);
     const Status status = validatePlan(plan);
