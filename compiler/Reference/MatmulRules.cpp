@@ -2,6 +2,8 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Reference/Interpreter.h"
+#include "runtime/Core/Gelu.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -52,12 +54,23 @@ void runMatmulBias(graph::MatmulBiasOp op, Operands operands, Results results) {
   addBias(*operands[2], results[0]);
 }
 
+void runMatmulGelu(graph::MatmulGeluOp op, Operands operands, Results results) {
+  Tensor &y = results[0];
+  addProduct(op, operands, y);
+  addBias(*operands[2], y);
+  if (op.getSums())
+    results[1].reals = y.reals;
+  for (double &x : y.reals)
+    x = 0.5 * x * (1 + std::tanh(double(kGeluScale) * (x + double(kGeluCubic) * x * x * x)));
+}
+
 } // namespace
 
 void addMatmulRules(RuleTable &table) {
   table.add<graph::MatmulOp>(runMatmul);
   table.add<graph::MatmulAddOp>(runMatmulAdd);
   table.add<graph::MatmulBiasOp>(runMatmulBias);
+  table.add<graph::MatmulGeluOp>(runMatmulGelu);
 }
 
 } // namespace ztc

@@ -108,6 +108,31 @@ def FuseBiases : Pass<"ztc-fuse-biases", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def FuseActivations : Pass<"ztc-fuse-activations", "mlir::ModuleOp"> {
+  let summary = "A product with a bias that GELU is made of gives GELU before it is rounded.";
+  let description = [{
+    Afterwards a `graph.matmul_bias` of the forward part, in every function but `@update`, whose sum is read by the tanh form of GELU written out (GPT-2's
+    gelu_new, gelu_pytorch_tanh), and that by products alone, is a `graph.matmul_gelu`. GELU is made of the f32 sum and rounded once, where each op that it is written out in
+    rounds. The kernels that compute it are gone, with what they store for the backward part, which has the rounded sum: what its gradient reads is computed there, of that sum,
+    by the gradient's kernel. Where nothing else reads the sum it is not stored, as in evaluation.
+    What costs: to compute GELU's result again the product is computed again, while a kernel makes it of the sum; where memory does not hold both, the option does not pay.
+    GELU that a kernel reads, as beside a gate, stays, as does a product whose columns are no multiple of 8. Without `ztc-fuse-biases`, which runs before, nothing is done.
+    Shapes are looked through: a row that is generated with a cache has other shapes than the whole text, and must have its bits.
+
+        %h = graph.matmul_bias %x, %w, %bias {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>
+        ...
+        %t = graph.tanh %u : tensor<8x16xf32>
+        ...
+        %y = graph.cast %g : tensor<8x16xf32> -> tensor<8x16xbf16>
+
+    becomes
+
+        %y, %h = graph.matmul_gelu %x, %w, %bias {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>, tensor<8x16xbf16>
+  }];
+  let options = [Option<"enabled", "enabled", "bool", "true", "whether anything is done: phase precision asks for it where its pass option says so alone">];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
   let summary = "Products that `graph.fp8` marks read codes of 8 bits.";
   let description = [{

@@ -23,6 +23,8 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   pm.addPass(mlir::createCanonicalizerPass());
   // Who wants what PyTorch rounds twice rounded once says so: --pass-option=ztc-fuse-biases.enabled=true.
   pm.addPass(createFuseBiases({/*enabled=*/false}));
+  // And GELU of products with their biases: --pass-option=ztc-fuse-activations.enabled=true.
+  pm.addPass(createFuseActivations({/*enabled=*/false}));
   // The same of residuals, which a product with its bias can add too: --pass-option=ztc-fuse-residuals.enabled=true.
   pm.addPass(createFuseResiduals({/*enabled=*/false}));
 }

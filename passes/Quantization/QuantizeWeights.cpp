@@ -108,7 +108,7 @@ private:
     if (operand > 1 || !transposed.contains(read.get()))
       return false;
     return llvm::TypeSwitch<Operation *, bool>(read.getOwner())
-        .Case<graph::MatmulOp, graph::MatmulAddOp, graph::MatmulBiasOp>([&](auto product) {
+        .Case<graph::MatmulOp, graph::MatmulAddOp, graph::MatmulBiasOp, graph::MatmulGeluOp>([&](auto product) {
           builder.setInsertionPoint(product);
           read.set(dequantized(read.get(), product));
           if (operand == 0)

@@ -3,6 +3,7 @@
 #include "tests/conformance/NarrowValues.h"
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace ztc::test {
 namespace {
@@ -17,6 +18,7 @@ struct GemmCase {
   plan::DataType typeA = plan::F32, typeC = plan::F32;
   bool addsOperand = false; ///< what `before` holds is an operand of its own
   bool addsBias = false;    ///< a vector, to each row
+  bool gelu = false;        ///< the result is GELU of the sum
 };
 
 /// Operands, and the result in double.
@@ -54,10 +56,13 @@ GemmReference::GemmReference(const GemmCase &given, uint32_t microstep) : c(give
                  b[item * rowsB * ldb + (c.transposeB ? j * ldb + l : l * ldb + j)];
         double &to = want[item * c.m * ldc + i * ldc + j];
         to = c.alpha * sum + (adds ? to : 0) + (c.addsBias ? bias[j] : 0);
+        if (c.gelu)
+          to = 0.5 * to * (1 + std::tanh(0.7978845608028654 * (to + 0.044715 * to * to * to)));
       }
 }
 
-std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
+/// The result, and in `sums`, where that is not null, what GELU is made of.
+std::vector<float> runGemm(const GemmReference &r, uint32_t threads, std::vector<float> *sums = nullptr) {
   const GemmCase &c = r.c;
   StepRunner runner;
   uint32_t slotA = typedSlot(runner, r.a, c.typeA), slotB = typedSlot(runner, r.b, c.typeA),
@@ -76,7 +81,11 @@ std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
   }
   if (c.addsBias)
     step.add_operands()->set_slot(typedSlot(runner, r.bias, c.typeC));
+  const uint32_t slotSums = sums ? typedSlot(runner, r.before, c.typeC) : 0;
+  if (sums)
+    step.add_operands()->set_slot(slotSums);
   gemm.set_bias(c.addsBias);
+  gemm.set_gelu(c.gelu);
   gemm.set_m(c.m);
   gemm.set_n(c.n);
   gemm.set_k(c.k);
@@ -99,6 +108,8 @@ std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
     return {};
   status = runner.run(r.microstep);
   EXPECT_TRUE(status.isOk()) << status.message();
+  if (sums)
+    *sums = readTyped(runner, slotSums, r.before.size(), c.typeC);
   return readTyped(runner, slotC, r.before.size(), c.typeC);
 }
 
@@ -312,6 +323,43 @@ TEST(GemmConformance, ZerosThatAreAddedChangeNoBit) {
       std::ranges::fill(both.bias, 0.0f);
       EXPECT_TRUE(sameBits(runGemm(added, 2), runGemm(both, 2))) << m << " rows";
     }
+}
+
+/// GELU element by element, far from zero too, and beside it the bits of the product that adds a bias alone.
+void expectGelu(GemmCase c) {
+  SCOPED_TRACE(testing::Message() << c.m << "x" << c.n << "x" << c.k << " transposes " << c.transposeA << c.transposeB
+                                  << " " << plan::DataType_Name(c.typeA));
+  c.addsBias = true;
+  const std::vector<float> biased = runGemm(GemmReference(c), 2);
+  c.gelu = true;
+  const GemmReference reference(c);
+  std::vector<float> sums;
+  const std::vector<float> result = runGemm(reference, 2, &sums);
+  EXPECT_TRUE(sameBits(sums, biased));
+  EXPECT_TRUE(sameBits(result, runGemm(reference, 3)));
+  ASSERT_EQ(result.size(), reference.want.size());
+  uint64_t wrong = 0;
+  for (size_t i = 0; i < result.size(); ++i)
+    wrong += std::abs(result[i] - reference.want[i]) > roundingError(c.typeC) * std::abs(reference.want[i]) + 2e-5;
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(GemmConformance, GeluIsMadeOfTheSumBeforeItIsRounded) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    const auto expect = [type](GemmCase c) {
+      c.typeA = c.typeC = type;
+      expectGelu(c);
+    };
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        expect({.m = 160, .n = 192, .k = 96, .transposeA = transposeA, .transposeB = transposeB});
+        expect({.m = 129, .n = 72, .k = 251, .transposeA = transposeA, .transposeB = transposeB, .alpha = 0.37});
+        expect({.m = 3, .n = 200, .k = 77, .transposeA = transposeA, .transposeB = transposeB});
+        expect({.m = 9, .n = 640, .k = 129, .transposeA = transposeA, .transposeB = transposeB});
+        expect({.m = 65, .n = 8, .k = 77, .transposeA = transposeA, .transposeB = transposeB, .padding = 8});
+      }
+    expect({.m = 270, .n = 328, .k = 1100, .transposeA = false, .transposeB = true});
+  }
 }
 
 TEST(GemmConformance, NarrowTypesAcrossSeveralPanels) {

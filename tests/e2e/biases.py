@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Products that add their biases, or residuals and biases: the interpreter sees the same model before and after each pass, --recompute=auto takes them, the bits are the same at every ZeRO stage, on
+"""Products that add their biases, residuals and biases, or give GELU of their sums: the interpreter sees the same model before and after each pass, --recompute=auto takes them, the bits are the same at every ZeRO stage, on
 two ranks and with recomputation, and a GPU's library adds them (on the stand-ins) as the host does."""
 import array
 import json
@@ -8,6 +8,7 @@ from support import ROOT, check, finish, read_log, run, scratch, stand_ins, writ
 
 FUSED = "--pass-option=ztc-fuse-biases.enabled=true"
 BOTH = [FUSED, "--pass-option=ztc-fuse-residuals.enabled=true"]
+ALL = [*BOTH, "--pass-option=ztc-fuse-activations.enabled=true"]
 GPUS = stand_ins(1)
 
 with scratch() as work:
@@ -28,7 +29,7 @@ with scratch() as work:
 
     def expect_fused(name, way, fused, added):
         plan = compile(name, "fused.bin", *fused, "--verify")
-        found = {what: sum(kind.endswith(what) for kind in products(plan)) for what in added}
+        found = {what: sum(kind.endswith(f" bf16{what}") for kind in products(plan)) for what in added}
         check(f"{name}, {way}: each layer's are in products", found == added, products(plan))
         check(f"{name}, {way}: ztc inspect names them", all(f" bf16{what}  (" in run("ztc", "inspect", plan).stdout for what in added))
         host = train(plan, "--device=cpu", "--threads=2")
@@ -40,9 +41,14 @@ with scratch() as work:
         on_gpu = train(gpu, "--gpus=1", env=GPUS)
         check(f"{name}, {way}: a GPU's losses and norms", len(on_gpu) == 3 and all(abs(x - y) < 2e-2 * max(1, abs(y)) for a, b in zip(on_gpu, host) for x, y in zip(a, b)), (on_gpu, host))
 
-    for name, biases, both in (("gpt2", {" + bias": 8}, {" + bias": 8, " + d + bias": 4}), ("qwen2", {" + bias": 6}, {" + bias": 6, " + d": 4})):
+    for name, biases, both in (("gpt2", {" + bias": 8}, {" + bias": 4, " + d + bias": 4}), ("qwen2", {" + bias": 6}, {" + bias": 6, " + d": 4})):
         expect_fused(name, "biases", [FUSED], biases)
         expect_fused(name, "residuals and biases", BOTH, both)
+        if name == "gpt2":
+            expect_fused(name, "GELU too", ALL, {" + bias": 2, " + d + bias": 4, " + bias, gelu": 2})
+            # Nobody asks for a bias in products: GELU stays where it is.
+            alone = compile(name, "alone.bin", ALL[-1])
+            check(f"{name}: no product without a bias gives GELU", not any("gelu" in kind for kind in products(alone)))
         # Nothing is asked for: no product has a bias.
         usual = compile(name, "usual.bin")
         check(f"{name}: without the option no product adds a bias", not any("+ bias" in kind for kind in products(usual)))

@@ -15,8 +15,8 @@ PROMPTS = b"\x05\x11\x07\n\x21\n\x30\x02\x19\x0b\x0c\x01\x2f\x1c\x13\x08\x04\n\x
 PLANS = {"one text, no cache": (1, []), "one text, a cache": (1, ["--generate"]), "three texts, no cache": (3, []), "three texts, a cache": (3, ["--generate"])}
 SAMPLINGS = {"greedy": [], "sampled": ["--temperature=1", "--seed=3"], "hot": ["--temperature=3", "--seed=4"]}
 
-# A bias or a residual that a product adds, looked for in a row as in the whole text.
-FUSED = ["--pass-option=ztc-fuse-biases.enabled=true", "--pass-option=ztc-fuse-residuals.enabled=true"]
+# A bias or a residual that a product adds, and GELU that it gives, looked for in a row as in the whole text.
+FUSED = [f"--pass-option=ztc-fuse-{what}.enabled=true" for what in ("biases", "residuals", "activations")]
 
 names = sys.argv[1:] or os.environ.get("ZTC_FOLDERS", "").split() or CACHED
 for name in names:

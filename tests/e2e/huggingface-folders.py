@@ -13,11 +13,13 @@ from support import ROOT, check, finish, optimizer_arguments, read_log, read_saf
 # accept limits of the goldens: fp32 is some fifty times what a second route through PyTorch differs by
 LIMITS = {"fp32": (1e-5, 5e-5, 1e-4, 2e-4), "bf16": (4e-3, 4e-2, 6e-3, 2e-2)}
 FOLDERS = ROOT / "tests/folders"
-# Where products add their biases, or residuals and biases, before they are rounded, the limits are the same. How many products add a bias, a residual, and how many kernels a
-# micro-step launches less: OPT's scaled queries and rectified hidden values have kernels in any case.
+# Where products add their biases, or residuals and biases, or give GELU before they are rounded, the limits are the same. How many products add a bias, a residual, give GELU, and
+# how many kernels a micro-step launches less: OPT's scaled queries and rectified hidden values have kernels in any case.
 BIASES = ["--pass-option=ztc-fuse-biases.enabled=true"]
 BOTH = [*BIASES, "--pass-option=ztc-fuse-residuals.enabled=true"]
-FUSED = {"gpt2": [(BIASES, (8, 0, 8)), (BOTH, (8, 4, 12))], "qwen2": [(BIASES, (6, 0, 6)), (BOTH, (6, 4, 10))], "opt-behind": [(BIASES, (12, 0, 8)), (BOTH, (12, 4, 12))]}
+ALL = [*BOTH, "--pass-option=ztc-fuse-activations.enabled=true"]
+FUSED = {"gpt2": [(BIASES, (8, 0, 0, 8)), (BOTH, (8, 4, 0, 12)), (ALL, (8, 4, 2, 20))], "qwen2": [(BIASES, (6, 0, 0, 6)), (BOTH, (6, 4, 0, 10))],
+         "opt-behind": [(BIASES, (12, 0, 0, 8)), (BOTH, (12, 4, 0, 12))]}
 
 
 def kind(name):
@@ -29,9 +31,9 @@ def norms(path):
 
 
 def steps_of(plan):
-    """Of a micro-step: how many products have a bias and a residual, and how many steps there are."""
+    """Of a micro-step: how many products have a bias, a residual and GELU, and how many steps there are."""
     steps = [step["kind"] for step in json.loads(run("ztc", "inspect", plan, "--json").stdout)["programs"]["microstep"]]
-    return *(sum(kind.startswith("gemm") and what in kind for kind in steps) for what in ("+ bias", "+ d")), len(steps)
+    return *(sum(kind.startswith("gemm") and what in kind for kind in steps) for what in ("+ bias", "+ d", "gelu")), len(steps)
 
 
 def train(folder, golden, precision, work, options=(), expected=()):
@@ -45,7 +47,7 @@ def train(folder, golden, precision, work, options=(), expected=()):
         return check(f"{folder.name}: compiles for {precision}", False, compiled.stderr[-600:])
     if options:
         usual, fused = steps_of(work / "bf16.bin"), steps_of(plan)
-        check(f"{folder.name}: kernels of what products add are gone", (*usual[:2], *fused[:2], usual[2] - fused[2]) == (0, 0, *expected), (usual, fused))
+        check(f"{folder.name}: kernels of what products add are gone", (*usual[:3], *fused[:3], usual[3] - fused[3]) == (0, 0, 0, *expected), (usual, fused))
     done = run("ztc-run", plan, f"--data={work / 'data.safetensors'}", f"--steps={golden['steps']}", f"--log-json={work / precision}", "--overwrite",
                f"--dump-gradients={work / 'gradients'}", *optimizer_arguments(golden["optimizer"]))
     if done.returncode:

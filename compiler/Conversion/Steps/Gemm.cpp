@@ -41,6 +41,9 @@ template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel
     const Value bias = biasOf(matmul);
     if (bias)
       slots.push_back(emitter.operand(bias, Access::Read));
+    constexpr bool kGelu = std::is_same_v<Op, graph::MatmulGeluOp>;
+    if (kGelu && op->getNumResults() > 1)
+      slots.push_back(emitter.result(op->getResult(1)));
     auto gemm = emitter.begin<plan_ir::GemmOp>(head, slots);
     gemm.m = emitter.number(m);
     gemm.n = emitter.number(n);
@@ -56,6 +59,7 @@ template <typename Op> struct MatmulSteps : StepSourceOpInterface::ExternalModel
     gemm.stride_c = stride(y);
     gemm.accumulate = emitter.modeOf(op->getResult(0));
     gemm.bias = emitter.flag(bias != nullptr);
+    gemm.gelu = emitter.flag(kGelu);
     gemm.type_a = emitter.elementType(matmul.getA());
     gemm.type_c = emitter.elementType(matmul.getY());
     return emitter.create<plan_ir::GemmOp>(op, gemm);
@@ -69,6 +73,7 @@ void registerGemmStep(DialectRegistry &registry) {
     graph::MatmulOp::attachInterface<MatmulSteps<graph::MatmulOp>>(*context);
     graph::MatmulAddOp::attachInterface<MatmulSteps<graph::MatmulAddOp>>(*context);
     graph::MatmulBiasOp::attachInterface<MatmulSteps<graph::MatmulBiasOp>>(*context);
+    graph::MatmulGeluOp::attachInterface<MatmulSteps<graph::MatmulGeluOp>>(*context);
   });
 }
 

@@ -33,7 +33,7 @@ inline bool isFp8(mlir::Type type) {
 
 /// Whether `op` computes the product of two matrices, of whatever type, or with a sum.
 inline bool isProduct(mlir::Operation *op) {
-  return llvm::isa_and_nonnull<MatmulOp, MatmulAddOp, MatmulBiasOp, ScaledMatmulOp>(op);
+  return llvm::isa_and_nonnull<MatmulOp, MatmulAddOp, MatmulBiasOp, MatmulGeluOp, ScaledMatmulOp>(op);
 }
 
 /// Whether `op` finds the absolute maxima of a parameter's rows, for all codes that are made of it: they are few, and

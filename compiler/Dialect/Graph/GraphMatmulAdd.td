@@ -37,4 +37,20 @@ def Graph_MatmulBiasOp : Graph_Op<"matmul_bias", [Costed, Mixed, WithWorkspace]>
   let assemblyFormat = "$a `,` $b `,` $bias attr-dict `:` type($a) `,` type($b) `,` type($bias) `->` type($y)";
   let hasVerifier = 1;
 }
+
+def Graph_MatmulGeluOp : Graph_Op<"matmul_gelu", [Costed, Mixed, WithWorkspace]> {
+  let summary = "GELU of op(a) * op(b) + bias, rounded once; and that sum, rounded, where it is wanted.";
+  let description = [{
+        %y, %sums = graph.matmul_gelu %x, %w, %bias {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>, tensor<8x16xbf16>
+
+    With s[m, n] = sum_k op(a)[m, k] * op(b)[k, n] + bias[n] in f32: y = 0.5 s (1 + tanh(0.79788456 (s + 0.044715 s^3))), the tanh form of GELU with its numbers in
+    f32, rounded once to y's type, and `sums`, which the gradient is made of, is s rounded to that type. A GPU's library computes both in its epilogue
+    (CUBLASLT_EPILOGUE_GELU_AUX_BIAS; without sums GELU_BIAS), a host where a tile of sums is stored.
+    (C1)-(C5) as matmul_bias. (C6) N is a multiple of 8: the library wants that of sums. (C7) sums, where present, has y's type.
+  }];
+  let arguments = (ins Graph_FloatTensor:$a, Graph_FloatTensor:$b, Graph_FloatTensor:$bias, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs Graph_FloatTensor:$y, Optional<Graph_FloatTensor>:$sums);
+  let assemblyFormat = "$a `,` $b `,` $bias attr-dict `:` type($a) `,` type($b) `,` type($bias) `->` type($y) (`,` type($sums)^)?";
+  let hasVerifier = 1;
+}
 #endif

@@ -71,28 +71,35 @@ int64_t MatmulAddOp::getFlops() {
   return elementCount(getY()) * (2 * summedSize(*this) + (getBias() ? 2 : 1));
 }
 
-LogicalResult MatmulBiasOp::verify() {
-  auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType()),
-       bias = cast<RankedTensorType>(getBias().getType()), y = cast<RankedTensorType>(getY().getType());
+/// (C1) to (C5) of products with a bias.
+template <typename Op> static LogicalResult verifyBiased(Op op) {
+  auto a = cast<RankedTensorType>(op.getA().getType()), b = cast<RankedTensorType>(op.getB().getType()),
+       bias = cast<RankedTensorType>(op.getBias().getType()), y = cast<RankedTensorType>(op.getY().getType());
   // (C1)
   if (a.getRank() != 2 || b.getRank() != 2 || y.getRank() != 2)
-    return emitOpError("ranks are not 2: lhs ") << a.getRank() << ", rhs " << b.getRank() << ", result " << y.getRank();
+    return op.emitOpError("ranks are not 2: lhs ")
+           << a.getRank() << ", rhs " << b.getRank() << ", result " << y.getRank();
   // (C2)
-  const int64_t right = b.getDimSize(getTransposeB() ? 1 : 0);
-  if (summedSize(*this) != right)
-    return emitOpError("contraction sizes differ: lhs ") << summedSize(*this) << ", rhs " << right;
+  const int64_t right = b.getDimSize(op.getTransposeB() ? 1 : 0);
+  if (summedSize(op) != right)
+    return op.emitOpError("contraction sizes differ: lhs ") << summedSize(op) << ", rhs " << right;
   // (C3)
-  auto expected = cast<RankedTensorType>(matmulType(a, b, getTransposeA(), getTransposeB()));
+  auto expected = cast<RankedTensorType>(matmulType(a, b, op.getTransposeA(), op.getTransposeB()));
   if (expected.getShape() != y.getShape())
-    return emitOpError("result shape differs from that of the product: ") << y << " and " << expected;
+    return op.emitOpError("result shape differs from that of the product: ") << y << " and " << expected;
   // (C4)
   if (bias.getShape() != y.getShape().take_back(1))
-    return emitOpError("the bias is not a vector of ") << y.getDimSize(1) << ": " << bias;
+    return op.emitOpError("the bias is not a vector of ") << y.getDimSize(1) << ": " << bias;
   // (C5)
   if (!llvm::all_equal({a.getElementType(), b.getElementType(), bias.getElementType(), y.getElementType()}) ||
       !isNarrow(a))
-    return emitOpError("element types are not one of bf16 and f16: ") << a << ", " << b << ", " << bias << " and " << y;
+    return op.emitOpError("element types are not one of bf16 and f16: ")
+           << a << ", " << b << ", " << bias << " and " << y;
   return success();
+}
+
+LogicalResult MatmulBiasOp::verify() {
+  return verifyBiased(*this);
 }
 
 ztc::PrecisionRule MatmulBiasOp::getPrecisionRule() {
@@ -105,4 +112,33 @@ ztc::Workspace MatmulBiasOp::getWorkspace(const ztc::WorkspaceLimits &) {
 
 int64_t MatmulBiasOp::getFlops() {
   return elementCount(getY()) * (2 * summedSize(*this) + 1);
+}
+
+LogicalResult MatmulGeluOp::verify() {
+  if (failed(verifyBiased(*this)))
+    return failure();
+  auto y = cast<RankedTensorType>(getY().getType());
+  // (C6)
+  if (y.getDimSize(1) % 8 != 0)
+    return emitOpError("the result has ") << y.getDimSize(1) << " columns, no multiple of 8";
+  // (C7)
+  if (getSums() && getSums().getType() != y)
+    return emitOpError("types of sums and result differ: ") << getSums().getType() << " and " << y;
+  return success();
+}
+
+ztc::PrecisionRule MatmulGeluOp::getPrecisionRule() {
+  ztc::PrecisionRule rule{{Narrow, Narrow, Narrow}, {Narrow}};
+  if (getSums())
+    rule.results.push_back(Narrow);
+  return rule;
+}
+
+ztc::Workspace MatmulGeluOp::getWorkspace(const ztc::WorkspaceLimits &) {
+  return workspaceOf(*this);
+}
+
+int64_t MatmulGeluOp::getFlops() {
+  constexpr int64_t kGelu = 8; // an element, a tanh counted as one
+  return elementCount(getY()) * (2 * summedSize(*this) + 1 + kGelu);
 }

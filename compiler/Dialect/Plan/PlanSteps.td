@@ -24,8 +24,8 @@ def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$ke
 }
 def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
     DefaultValuedAttr<I64Attr, "1">:$batch, DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,
-    DefaultValuedAttr<I64Attr, "0">:$stride_c, Plan_DefaultAccumulate:$accumulate, UnitAttr:$bias, TypeAttr:$type_a, TypeAttr:$type_c, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
-  let summary = "C = op(A) op(B), or added to C. Operands after the fourth are added: a matrix, and with `bias`, as the last, a vector to each row.";
+    DefaultValuedAttr<I64Attr, "0">:$stride_c, Plan_DefaultAccumulate:$accumulate, UnitAttr:$bias, UnitAttr:$gelu, TypeAttr:$type_a, TypeAttr:$type_c, UnitAttr:$only_if_accumulating, UnitAttr:$unless_accumulating)> {
+  let summary = "C = op(A) op(B), or added to C. Operands after the fourth are added: a matrix, and with `bias` a vector to each row; with `gelu` C is GELU of that sum, which the last operand takes.";
 }
 def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
     UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$softcap, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,

@@ -37,7 +37,11 @@ inline constexpr int kDescriptionEpilogue = 7, kDescriptionBiasPointer = 8;
 inline constexpr int kDescriptionSmCountTarget = 15;
 /// Device pointers to one f32 each, by which a matrix of fp8 codes is multiplied.
 inline constexpr int kDescriptionScaleA = 17, kDescriptionScaleB = 18;
+/// Device pointer to where GELU's operand goes, and int64_t: from column to column of it, a multiple of 8.
+inline constexpr int kDescriptionEpilogueAuxPointer = 11, kDescriptionEpilogueAuxLd = 12;
 inline constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4; ///< cublasLtEpilogue_t
+/// GELU of the sum with its bias; the same, which also writes that sum, rounded to D's type.
+inline constexpr uint32_t kEpilogueGeluBias = 36, kEpilogueGeluAuxBias = 164;
 inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;
 inline constexpr int kPreferenceMaxWorkspaceBytes = 1, kPreferenceReductionSchemes = 3, kPreferenceAlignmentA = 5,
                      kPreferenceAlignmentB = 6, kPreferenceAlignmentC = 7, kPreferenceAlignmentD = 8;

@@ -16,7 +16,11 @@ public:
     // A fourth operand is workspace; then comes what is added: a matrix, a bias to each row, or both.
     ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4, 5, gemm.bias() ? 6 : 5}));
     addsBias_ = operands_.count() > 4 && gemm.bias();
-    addsOperand_ = operands_.count() > size_t(4 + addsBias_);
+    // With GELU the rounded sums may come last.
+    keepsSums_ = gemm.gelu() && operands_.count() > 5;
+    addsOperand_ = !gemm.gelu() && operands_.count() > size_t(4 + addsBias_);
+    if (gemm.gelu() && (!addsBias_ || gemm.batch() > 1))
+      return dataLoss("GELU of a matrix product without a bias");
     ZTC_RETURN_IF_ERROR(checkSizes(gemm));
     accumulate_ = gemm.accumulate();
     CudaProductShape shape;
@@ -29,12 +33,16 @@ public:
     if ((addsOperand_ || addsBias_) && (accumulate_ != plan::OVERWRITE || gemm.type_c() != gemm.type_a()))
       return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
     shape.addsBias = addsBias_;
+    shape.gelu = gemm.gelu();
+    shape.keepsSums = keepsSums_;
     shape.adds = addsOperand_ || accumulate_ != plan::OVERWRITE;
     shape.alignA = productAlignment(operands_.offset(0));
     shape.alignB = productAlignment(operands_.offset(1));
     shape.alignC = productAlignment(operands_.offset(2));
     if (addsOperand_)
       shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(4)));
+    if (keepsSums_)
+      shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(kSumsOperand)));
     hasWorkspace_ = operands_.count() >= 4;
     shape.workspaceBytes = hasWorkspace_ ? operands_.bytes(3) : 0;
     return product_.prepare(resources_, shape, float(gemm.alpha()));
@@ -47,10 +55,13 @@ public:
       operands.added = operands_.address(4);
     if (addsBias_)
       operands.bias = operands_.address(biasOperand());
+    if (keepsSums_)
+      operands.sums = operands_.address(kSumsOperand);
     return product_.execute(stream_, operands, addsOperand_ || addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
 private:
+  static constexpr size_t kSumsOperand = 5;
   size_t biasOperand() const { return 4 + addsOperand_; }
 
   Status checkSizes(const plan::Gemm &gemm) const {
@@ -73,13 +84,15 @@ private:
         holds(1, gemm.type_a(), tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), gemm.stride_b()));
     if (addsBias_)
       ZTC_RETURN_IF_ERROR(holds(biasOperand(), gemm.type_c(), 1, gemm.n(), gemm.n(), 0));
+    if (keepsSums_)
+      ZTC_RETURN_IF_ERROR(holds(kSumsOperand, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), 0));
     if (addsOperand_)
       ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c()));
     return holds(2, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c());
   }
 
   CudaProduct product_;
-  bool hasWorkspace_ = false, addsOperand_ = false, addsBias_ = false;
+  bool hasWorkspace_ = false, addsOperand_ = false, addsBias_ = false, keepsSums_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };
 

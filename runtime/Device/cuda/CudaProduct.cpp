@@ -57,14 +57,20 @@ uint64_t CudaProductShape::bytesC() const {
 uint64_t CudaProductShape::bytesOfBias() const {
   return addsBias ? n * dataTypeBytes(typeC) : 0;
 }
+uint64_t CudaProductShape::bytesOfSums() const {
+  return keepsSums ? bytesC() : 0;
+}
 
 std::string CudaProductShape::signature() const {
   const plan::DataType other = typeOfB(*this);
-  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}{}{}", m, n, k, transposeA ? "T" : "N",
+  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}{}{}{}", m, n, k, transposeA ? "T" : "N",
                      transposeB ? "T" : "N", tf32 ? "tf32" : dataTypeName(typeA),
                      other == typeA ? "" : fmt::format(",{}", dataTypeName(other)), dataTypeName(typeC), lda, ldb, ldc,
                      batch > 1 ? fmt::format(" batch {} by {},{},{}", batch, strideA, strideB, strideC) : "", alignA,
                      alignB, alignC, adds ? " add" : "", addsBias ? " bias" : "",
+                     keepsSums ? " gelu of kept sums"
+                     : gelu    ? " gelu"
+                               : "",
                      workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "",
                      multiprocessors ? fmt::format(" on {}", multiprocessors) : "");
 }
@@ -109,7 +115,7 @@ Status CudaProductCall::describe() {
                                                                                  &count, sizeof count),
                                         "cublasLtMatmulDescSetAttribute"));
   if (shape_.addsBias)
-    ZTC_RETURN_IF_ERROR(describeBias());
+    ZTC_RETURN_IF_ERROR(describeEpilogue());
   // A row of the plan's matrix is a column of the library's.
   ZTC_RETURN_IF_ERROR(
       layout(first_, typeOfB(shape_), tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
@@ -119,17 +125,25 @@ Status CudaProductCall::describe() {
 }
 
 /// The library adds the bias along its columns, which are the plan's rows.
-Status CudaProductCall::describeBias() {
-  const uint32_t epilogue = cublaslt::kEpilogueBias;
-  // The address is set before each call. Algorithms are chosen with a placeholder that is never dereferenced: given a
-  // null pointer, the library may ignore the bias.
+Status CudaProductCall::describeEpilogue() {
+  const uint32_t epilogue = !shape_.gelu       ? cublaslt::kEpilogueBias
+                            : shape_.keepsSums ? cublaslt::kEpilogueGeluAuxBias
+                                               : cublaslt::kEpilogueGeluBias;
+  // Addresses are set before each call. Algorithms are chosen with placeholders that are never dereferenced: given a
+  // null pointer, the library may ignore the bias, and the other one's alignment is what it counts on.
   const auto *somewhere = reinterpret_cast<const void *>(uintptr_t(1) << 20);
+  const auto *aligned = reinterpret_cast<const void *>((uintptr_t(1) << 20) + shape_.alignC);
+  const auto ld = int64_t(shape_.ldc);
   const auto set = [&](int attribute, const auto &value) {
     return library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
                                                                     static_cast<const void *>(&value), sizeof value),
                            "cublasLtMatmulDescSetAttribute");
   };
   ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogue, epilogue));
+  if (shape_.keepsSums) {
+    ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogueAuxPointer, aligned));
+    ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogueAuxLd, ld));
+  }
   return set(cublaslt::kDescriptionBiasPointer, somewhere);
 }
 
@@ -211,20 +225,21 @@ bool CudaProductCall::choose(const cublaslt::Algorithm &algorithm) {
 
 Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &algorithm,
                                 const CudaProductOperands &operands, float alpha, float beta) const {
-  // The library's first matrix is B. Scales and bias are read when the product runs; their addresses are set before
-  // each call, by a single thread.
+  // The library's first matrix is B. What else it reads and writes has its address set before each call, by a single
+  // thread.
+  const auto setAddress = [&](int attribute, const void *address) {
+    return library_->check(library_->cublasLtMatmulDescSetAttribute(
+                               description_.get(), attribute, static_cast<const void *>(&address), sizeof address),
+                           "cublasLtMatmulDescSetAttribute");
+  };
   if (shape_.addsBias)
-    ZTC_RETURN_IF_ERROR(library_->check(
-        library_->cublasLtMatmulDescSetAttribute(description_.get(), cublaslt::kDescriptionBiasPointer,
-                                                 static_cast<const void *>(&operands.bias), sizeof operands.bias),
-        "cublasLtMatmulDescSetAttribute"));
-  if (shape_.isScaled())
-    for (auto [attribute, scale] :
-         {std::pair{cublaslt::kDescriptionScaleA, operands.scaleB}, {cublaslt::kDescriptionScaleB, operands.scaleA}})
-      ZTC_RETURN_IF_ERROR(
-          library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
-                                                                   static_cast<const void *>(&scale), sizeof scale),
-                          "cublasLtMatmulDescSetAttribute"));
+    ZTC_RETURN_IF_ERROR(setAddress(cublaslt::kDescriptionBiasPointer, operands.bias));
+  if (shape_.keepsSums)
+    ZTC_RETURN_IF_ERROR(setAddress(cublaslt::kDescriptionEpilogueAuxPointer, operands.sums));
+  if (shape_.isScaled()) {
+    ZTC_RETURN_IF_ERROR(setAddress(cublaslt::kDescriptionScaleA, operands.scaleB));
+    ZTC_RETURN_IF_ERROR(setAddress(cublaslt::kDescriptionScaleB, operands.scaleA));
+  }
   return library_->check(
       library_->cublasLtMatmul(handle_, description_.get(), &alpha, operands.b, first_.get(), operands.a, second_.get(),
                                &beta, operands.added ? operands.added : operands.c, result_.get(), operands.c,

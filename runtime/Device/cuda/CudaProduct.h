@@ -4,7 +4,8 @@
 
 namespace ztc {
 
-/// C = alpha op(A) op(B) + beta C, plus a bias to each row. Sizes and strides in elements; sums are f32.
+/// C = alpha op(A) op(B) + beta C, plus a bias to each row, or GELU of that. Sizes and strides in elements; sums are
+/// f32.
 struct CudaProductShape {
   uint64_t m = 0, n = 0, k = 0;
   uint64_t lda = 0, ldb = 0, ldc = 0;
@@ -16,6 +17,7 @@ struct CudaProductShape {
   bool tf32 = false;                                 ///< of f32 factors: they are rounded to TF32
   bool adds = false;                                 ///< whether beta is 1 at times
   bool addsBias = false;                             ///< a vector of n in C's type
+  bool gelu = false, keepsSums = false;              ///< of a shape that adds a bias: C is GELU; its operand is wanted
   uint32_t alignA = 256, alignB = 256, alignC = 256; ///< bytes that all addresses are multiples of
   uint64_t workspaceBytes = 0;                       ///< without, only algorithms that need none are taken
   uint32_t multiprocessors = 0;                      ///< that it may count on beside collectives; 0: all of the GPU's
@@ -26,6 +28,7 @@ struct CudaProductShape {
   uint64_t bytesB() const;
   uint64_t bytesC() const;
   uint64_t bytesOfBias() const; ///< 0: none
+  uint64_t bytesOfSums() const; ///< 0: none
   /// All that an algorithm may depend on, for a person too: "64x192x64 NT bf16->f32 ld 64,64,192 align 256,256,256 add
   /// workspace 33554432 on 116". N and T: A and B as they are, or transposed.
   std::string signature() const;
@@ -64,6 +67,7 @@ struct CudaProductOperands {
   const void *scaleA = nullptr, *scaleB = nullptr; ///< of fp8 codes: one f32 each, by which they are multiplied
   const void *added = nullptr;                     ///< what beta multiplies, in C's type and layout; null: what C holds
   const void *bias = nullptr;                      ///< of a shape that adds one
+  void *sums = nullptr;                            ///< GELU's operand, as C lies, of a shape that keeps it
 };
 
 /// A product as the library sees it, and its algorithm: all steps with this signature share one.
@@ -94,7 +98,7 @@ private:
   Status describe();
   Status layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType type, uint64_t rows, uint64_t columns,
                 uint64_t leading, uint64_t stride);
-  Status describeBias();
+  Status describeEpilogue();
   Status findCandidates();
   bool isEligible(const cublaslt::Algorithm &algorithm, uint64_t workspaceBytes) const;
 

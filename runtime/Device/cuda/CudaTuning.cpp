@@ -92,7 +92,7 @@ private:
   /// What they take.
   static uint64_t bytesOf(const CudaProductShape &shape) {
     return aligned(shape.bytesA()) + aligned(shape.bytesB()) + aligned(shape.bytesC()) + aligned(shape.workspaceBytes) +
-           scaleBytes(shape) + aligned(shape.bytesOfBias());
+           scaleBytes(shape) + aligned(shape.bytesOfBias()) + aligned(shape.bytesOfSums());
   }
   /// Shortest seconds of one candidate; infinite where the library refuses it or it is hopeless beside `best`.
   StatusOr<double> measure(const CudaProductCall &call, const cublaslt::Algorithm &algorithm, double best);
@@ -119,7 +119,9 @@ CudaProductOperands Trials::nextOperands(const CudaProductShape &shape) {
   next_ += bytesOf(shape);
   std::byte *const workspace = at + a + b + c, *const scale = workspace + aligned(shape.workspaceBytes);
   CudaProductOperands operands{at, at + a, at + a + b, workspace, scale, scale};
-  operands.bias = scale + scaleBytes(shape);
+  std::byte *const bias = scale + scaleBytes(shape);
+  operands.bias = bias;
+  operands.sums = bias + aligned(shape.bytesOfBias());
   return operands;
 }
 

@@ -1,5 +1,6 @@
 // What products share that compute in registers of AVX-512: the ends of rows, matrices that lie the other way round.
 #pragma once
+#include "runtime/Core/Gelu.h"
 #include <cstdint>
 #include <immintrin.h>
 
@@ -12,6 +13,15 @@ inline __mmask16 firstLanes(uint64_t count) {
 /// The first `count` of 32 words of 16 bits.
 inline __mmask32 firstValues(uint64_t count) {
   return count >= 32 ? ~__mmask32(0) : __mmask32((1u << count) - 1);
+}
+
+/// GELU, its tanh form, of each lane.
+__attribute__((target("avx512f,avx512bw,avx512vl"))) inline __m512 geluOf(__m512 x) {
+  alignas(64) float lanes[16];
+  _mm512_store_ps(lanes, x);
+  for (float &lane : lanes)
+    lane = geluTanh(lane);
+  return _mm512_load_ps(lanes);
 }
 
 /// Turns 16 x 16 words of 32 bits: afterwards element j of rows[i] is what element i of rows[j] was.

@@ -35,8 +35,8 @@ void Bf16Blocks::finish(const float *sums, uint64_t rows, uint64_t columns, Prod
                         uint64_t column) const {
   const uint64_t offset = row * problem_.ldc + column;
   if (problem_.typeC == plan::BF16)
-    Bf16Tiles::narrow(sums, rows, columns, problem_.alpha, problem_.add, c.bias ? c.bias + column : nullptr,
-                      static_cast<uint16_t *>(c.c) + offset, problem_.ldc);
+    Bf16Tiles::narrow(sums, rows, columns, problem_.alpha, problem_.add, c.at(offset, column, sizeof(uint16_t)),
+                      problem_.ldc);
   else
     Bf16Tiles::store(sums, rows, columns, problem_.alpha, problem_.add, static_cast<float *>(c.c) + offset,
                      problem_.ldc);

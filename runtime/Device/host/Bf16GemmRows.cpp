@@ -38,15 +38,20 @@ template <int Rows> ZTC_BF16 void store(const Bf16Rows &call, uint64_t column, c
     const uint64_t offset = uint64_t(i) * call.ldc + column;
     __m512 value = call.alpha == 1 ? sum[i] : _mm512_mul_ps(sum[i], scale);
     if (!call.isNarrow) {
-      float *to = static_cast<float *>(call.c) + offset;
+      float *to = static_cast<float *>(call.c.c) + offset;
       _mm512_mask_storeu_ps(to, mask, call.add ? _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), value) : value);
       continue;
     }
-    uint16_t *to = static_cast<uint16_t *>(call.c) + offset;
+    uint16_t *to = static_cast<uint16_t *>(call.c.c) + offset;
     if (call.add)
       value = _mm512_add_ps(widened(to, mask), value);
-    if (call.bias)
-      value = _mm512_add_ps(value, widened(call.bias + column, mask));
+    if (call.c.bias)
+      value = _mm512_add_ps(value, widened(call.c.bias + column, mask));
+    if (call.c.gelu) {
+      if (call.c.sums)
+        _mm256_mask_storeu_epi16(call.c.sums + offset, mask, (__m256i)_mm512_cvtneps_pbh(value));
+      value = geluOf(value);
+    }
     _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(value));
   }
 }

@@ -96,10 +96,11 @@ void Bf16Tiles::multiply(const Call &call, uint64_t rows, bool isPacked, uint64_
 }
 
 ZTC_BF16 void Bf16Tiles::narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add,
-                                const uint16_t *bias, uint16_t *to, uint64_t ldTo) {
+                                ProductResult result, uint64_t ldTo) {
   const __m512 scale = _mm512_set1_ps(alpha);
   const __mmask32 mask = firstValues(columns);
-  const __m512i ofColumns = bias ? _mm512_maskz_loadu_epi16(mask, bias) : _mm512_setzero_si512();
+  const __m512i ofColumns = result.bias ? _mm512_maskz_loadu_epi16(mask, result.bias) : _mm512_setzero_si512();
+  auto *to = static_cast<uint16_t *>(result.c);
   for (uint64_t row = 0; row < rows; ++row, sums += kColumns, to += ldTo) {
     __m512 left = _mm512_load_ps(sums), right = _mm512_load_ps(sums + kLanes);
     if (alpha != 1) {
@@ -111,9 +112,15 @@ ZTC_BF16 void Bf16Tiles::narrow(const float *sums, uint64_t rows, uint64_t colum
       left = _mm512_add_ps(widenVector(_mm512_castsi512_si256(before)), left);
       right = _mm512_add_ps(widenVector(_mm512_extracti64x4_epi64(before, 1)), right);
     }
-    if (bias) {
+    if (result.bias) {
       left = _mm512_add_ps(left, widenVector(_mm512_castsi512_si256(ofColumns)));
       right = _mm512_add_ps(right, widenVector(_mm512_extracti64x4_epi64(ofColumns, 1)));
+    }
+    if (result.gelu) {
+      if (result.sums)
+        _mm512_mask_storeu_epi16(result.sums + row * ldTo, mask, (__m512i)_mm512_cvtne2ps_pbh(right, left));
+      left = geluOf(left);
+      right = geluOf(right);
     }
     _mm512_mask_storeu_epi16(to, mask, (__m512i)_mm512_cvtne2ps_pbh(right, left));
   }

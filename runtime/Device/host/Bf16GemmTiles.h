@@ -1,6 +1,7 @@
 // The innermost part of a product of bf16 matrices by AVX512-BF16: a tile of sums that stays in registers, and what
 // brings operands into its form. Two values that follow each other along k are a pair: one word of 32 bits.
 #pragma once
+#include "runtime/Device/host/ProductResult.h"
 #include <cstdint>
 
 namespace ztc {
@@ -24,11 +25,11 @@ struct Bf16Tiles {
   /// By rows, packed A or not, one or two vectors of columns.
   static void multiply(const Call &call, uint64_t rows, bool isPacked, uint64_t columns);
 
-  /// `columns` values of rows of a tile of sums, times alpha, (added and) rounded into a matrix of bf16; before that
-  /// `bias`, where it is not null, is added to each row.
-  static void narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, const uint16_t *bias,
-                     uint16_t *to, uint64_t ldTo);
-  /// The same, but for the bias, into a matrix of f32.
+  /// `columns` values of rows of a tile of sums, times alpha, (added,) with what `to` adds and makes of them, rounded
+  /// into a matrix of bf16.
+  static void narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, ProductResult to,
+                     uint64_t ldTo);
+  /// The same, but for what `to` adds and makes, into a matrix of f32.
   static void store(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, float *to,
                     uint64_t ldTo);
 
@@ -51,8 +52,7 @@ struct Bf16Rows {
   const uint16_t *b;
   uint64_t ldb;
   bool transposeB;
-  void *c;              ///< of bf16 where `isNarrow`, else of f32
-  const uint16_t *bias; ///< that is added to each row where `isNarrow`; null: none
+  ProductResult c; ///< of bf16 where `isNarrow`; else of f32, with nothing that is added or made
   uint64_t ldc;
   bool isNarrow, add;
   float alpha;

@@ -19,9 +19,14 @@ public:
     // there; a bias is read where sums are stored, after that.
     const int count = from.step.operands_size();
     addsBias_ = count > 4 && gemm.bias();
-    addsOperand_ = count > 4 + addsBias_;
+    // With `gelu` the rounded sums may be wanted too, after the bias.
+    gelu_ = gemm.gelu();
+    keepsSums_ = gelu_ && count > 5;
+    addsOperand_ = !gelu_ && count > 4 + addsBias_;
     const bool hasMore = addsBias_ || addsOperand_;
-    ZTC_RETURN_IF_ERROR(resolve(from, {hasMore ? 4 + addsOperand_ + addsBias_ : isNarrow ? 4 : 3}));
+    ZTC_RETURN_IF_ERROR(resolve(from, {hasMore ? 4 + addsOperand_ + addsBias_ + keepsSums_ : isNarrow ? 4 : 3}));
+    if (gelu_ && (!addsBias_ || gemm.batch() > 1))
+      return dataLoss("GELU of a matrix product without a bias");
     MatmulProblem problem;
     problem.m = gemm.m();
     problem.n = gemm.n();
@@ -55,6 +60,8 @@ public:
         ZTC_RETURN_IF_ERROR(require(from, 4, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
       if (addsBias_)
         ZTC_RETURN_IF_ERROR(require(from, biasOperand(), bytesC * gemm.n()));
+      if (keepsSums_)
+        ZTC_RETURN_IF_ERROR(require(from, kSumsOperand, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), 0)));
       rows_ = {gemm.m(), batch.count * gemm.m(), bytesC * gemm.n(), bytesC * gemm.ldc(), bytesC * batch.strideC};
     }
     if (isNarrow) {
@@ -78,12 +85,15 @@ public:
     if (addsOperand_)
       copyAddend();
     std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
-    const ProductResult result(pointer(2), addsBias_ ? pointer<uint16_t>(biasOperand()) : nullptr);
+    ProductResult result(pointer(2), addsBias_ ? pointer<uint16_t>(biasOperand()) : nullptr);
+    result.gelu = gelu_;
+    result.sums = keepsSums_ ? pointer<uint16_t>(kSumsOperand) : nullptr;
     product.execute(resources_.pool, pointer(0), pointer(1), result, panels, panelBytes_);
     return Status::ok();
   }
 
 private:
+  static constexpr int kSumsOperand = 5;
   int biasOperand() const { return 4 + addsOperand_; }
 
   /// What is added, to where the result will be.
@@ -106,7 +116,7 @@ private:
   };
   Product overwrite_, add_;
   Rows rows_;
-  bool addsOperand_ = false, addsBias_ = false;
+  bool addsOperand_ = false, addsBias_ = false, gelu_ = false, keepsSums_ = false;
   uint64_t panelBytes_ = 0; ///< of each worker; 0: nothing is widened
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };

@@ -224,8 +224,8 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
     ZTC_RETURN_IF_ERROR(result.prepareShared(cache, problem));
     return result;
   }
-  uint64_t bytesA = dataTypeBytes(problem.typeA), bytesB = dataTypeBytes(problem.typeB),
-           bytesC = dataTypeBytes(problem.typeC);
+  uint64_t bytesA = dataTypeBytes(problem.typeA), bytesB = dataTypeBytes(problem.typeB);
+  result.bytesC_ = dataTypeBytes(problem.typeC);
   double products = double(problem.m) * double(problem.n) * double(problem.k) * double(batch.count);
   Tiling tiling;
   result.parallel_ = products >= kSmallProduct && cache.workers() > 1;
@@ -250,7 +250,7 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
         uint64_t b = columns.begin * (problem.transposeB ? problem.ldb : 1);
         uint64_t c = rows.begin * problem.ldc + columns.begin;
         result.tiles_.push_back({matmul, (a + item * batch.strideA) * bytesA, (b + item * batch.strideB) * bytesB,
-                                 (c + item * batch.strideC) * bytesC, columns.begin});
+                                 c + item * batch.strideC, columns.begin});
       }
   return result;
 }
@@ -261,7 +261,7 @@ void ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, Pro
   auto work = [&](uint32_t worker, size_t index) {
     const Tile &tile = tiles_[index];
     tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a, static_cast<const std::byte *>(b) + tile.b,
-                         {static_cast<std::byte *>(c.c) + tile.c, c.bias ? c.bias + tile.column : nullptr});
+                         c.at(tile.c, tile.column, bytesC_));
   };
   if (parallel_)
     pool.forEach(tiles_.size(), work);

@@ -104,8 +104,9 @@ public:
 private:
   struct Tile {
     const Matmul *matmul;
-    uint64_t a, b, c; ///< offsets in bytes
-    uint64_t column;  ///< where its columns begin
+    uint64_t a, b;   ///< offsets in bytes
+    uint64_t c;      ///< in elements
+    uint64_t column; ///< where its columns begin
   };
   /// A product whose blocks of B all workers share. Its rows are cut as workers come; where columns are cut too, into
   /// `rows` x `columns` pieces.
@@ -118,6 +119,7 @@ private:
   void executeShared(const Plan &plan, ThreadPool &pool, const void *a, const void *b, ProductResult c) const;
 
   const MatmulCache *cache_ = nullptr;
+  uint64_t bytesC_ = 0; ///< of an element
   std::vector<Tile> tiles_;
   std::optional<Shared> shared_;
   bool parallel_ = false; ///< worth waking the other workers

@@ -1,5 +1,6 @@
 // What a product of matrices is.
 #pragma once
+#include "runtime/Device/host/ProductResult.h"
 #include "runtime/Format/plan.pb.h"
 #include <compare>
 #include <cstdint>
@@ -13,13 +14,6 @@ enum class Causal : uint8_t {
   Scores,         ///< elements of C right of the diagonal are not wanted; they may be left as they are
   Left,           ///< A is scores, zero right of the diagonal
   LeftTransposed, ///< A is scores, zero right of the diagonal, and op(A) their transpose
-};
-
-/// Where a product goes, and what is added to each row of it.
-struct ProductResult {
-  ProductResult(void *c, const uint16_t *bias = nullptr) : c(c), bias(bias) {}
-  void *c;
-  const uint16_t *bias; ///< a vector of n, of C's type, which is narrow; null: none
 };
 
 /// C = alpha * op(A) op(B) (+ C where `add`) (+ a bias to each row), row-major: op(A) is (m, k), op(B) is (k, n), C is

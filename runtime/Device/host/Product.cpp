@@ -1,4 +1,5 @@
 #include "runtime/Device/host/Product.h"
+#include "runtime/Core/Gelu.h"
 #include "runtime/Format/Fp8DataType.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
@@ -195,6 +196,12 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
       addWidened(sums, rounded + row * p.ldc, tile.columns, *narrowC);
     if (c.bias)
       addWidened(sums, c.bias + tile.column, tile.columns, *narrowC);
+    if (c.gelu) {
+      if (c.sums)
+        narrow(c.sums + offsetC + row * p.ldc, sums, tile.columns, *narrowC);
+      for (uint64_t column = 0; column < tile.columns; ++column)
+        sums[column] = geluTanh(sums[column]);
+    }
     narrow(rounded + row * p.ldc, sums, tile.columns, *narrowC);
   }
 }

@@ -26,7 +26,11 @@ bool addsAnOperand(const Step &step) {
 }
 /// Whether a matrix is: the fifth operand, unless that is the bias.
 bool addsAMatrix(const Step &step) {
-  return step.operands_size() > (step.gemm().bias() ? 5 : 4);
+  return !step.gemm().gelu() && step.operands_size() > (step.gemm().bias() ? 5 : 4);
+}
+/// Whether the rounded sum, which GELU is made of, is a result too.
+bool keepsSums(const Step &step) {
+  return step.gemm().gelu() && step.operands_size() > 5;
 }
 
 class GemmDefinition : public StepDefinition {
@@ -39,7 +43,10 @@ public:
     if (gemm.type_c() != F32 && gemm.type_c() != type)
       return dataLoss(fmt::format("matrix product of {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
     const bool addsOperand = addsAnOperand(check.step), addsMatrix = addsAMatrix(check.step);
-    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 4 + addsMatrix + gemm.bias() : isNarrow(type) ? 4 : 3));
+    const bool hasSums = keepsSums(check.step);
+    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 4 + addsMatrix + gemm.bias() + hasSums : isNarrow(type) ? 4 : 3));
+    if (gemm.gelu() && !gemm.bias())
+      return dataLoss("GELU of a matrix product without a bias");
     if (gemm.bias() && (!addsOperand || gemm.batch() > 1))
       return dataLoss(addsOperand ? "a bias of several matrix products" : "a bias that is not among the operands");
     if (addsOperand && (gemm.type_c() != type || !isNarrow(type) || gemm.accumulate() != OVERWRITE))
@@ -64,15 +71,18 @@ public:
       ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out));
     if (gemm.bias())
       ZTC_RETURN_IF_ERROR(checkMatrix(check, 4 + addsMatrix, "bias", 1, gemm.n(), gemm.n(), 1, 0, out));
+    if (hasSums)
+      ZTC_RETURN_IF_ERROR(checkMatrix(check, 5, "sums", gemm.m(), gemm.n(), gemm.ldc(), 1, 0, out));
     return checkMatrix(check, 2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
   }
 
   std::string text(const Plan &, const Step &step) const override {
     const Gemm &g = step.gemm();
-    return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
+    return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
                        g.n(), g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
                        g.type_a() == g.type_c() ? "" : fmt::format(" -> {}", dataTypeName(g.type_c())),
-                       addsAMatrix(step) ? " + d" : "", g.bias() ? " + bias" : "", accumulateText(g.accumulate()));
+                       addsAMatrix(step) ? " + d" : "", g.bias() ? " + bias" : "", g.gelu() ? ", gelu" : "",
+                       accumulateText(g.accumulate()));
   }
 
   const char *family(const Step &) const override { return "matrix products"; }

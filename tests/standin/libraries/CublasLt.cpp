@@ -8,6 +8,7 @@
 // is one.
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Core/Fp8.h"
+#include "runtime/Core/Gelu.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "tests/standin/libraries/StandIn.h"
 #include <algorithm>
@@ -37,9 +38,14 @@ struct MatmulDescription {
   int32_t operations[2] = {0, 0};
   int32_t multiprocessors = 0; ///< that it may count on; 0: all
   uint32_t epilogue = cublaslt::kEpilogueDefault;
-  const void *bias = nullptr;                  ///< of D's type, on the device; read when the product runs
+  const void *bias = nullptr; ///< of D's type, on the device; read when the product runs
+  void *aux = nullptr;        ///< GELU's operand, of D's type, on the device
+  int64_t auxLeading = 0;
   const float *scales[2] = {nullptr, nullptr}; ///< of fp8 codes, on the device; read when the product runs
 };
+bool addsBias(const MatmulDescription &description) {
+  return description.epilogue != cublaslt::kEpilogueDefault;
+}
 struct MatrixLayout {
   int type = 0;
   uint64_t rows = 0, columns = 0;
@@ -93,6 +99,7 @@ uint64_t hash(const MatmulDescription &description, const MatrixLayout &a, const
   add(uint64_t(description.operations[0]) << 1 | uint64_t(description.operations[1]));
   add(uint64_t(description.multiprocessors));
   add(uint64_t(description.epilogue));
+  add(uint64_t(description.auxLeading));
   for (const MatrixLayout *layout : {&a, &b, &c})
     for (uint64_t word : {uint64_t(layout->type), layout->rows, layout->columns, uint64_t(layout->leading),
                           uint64_t(layout->batch), uint64_t(layout->stride)})
@@ -120,8 +127,11 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
   } else if (a.type != b.type || (c.type != a.type && c.type != cublaslt::kF32)) {
     return "types do not fit";
   }
-  if (description.epilogue == cublaslt::kEpilogueBias && (isFp8(a.type) || !description.bias))
+  if (addsBias(description) && (isFp8(a.type) || !description.bias))
     return "an epilogue without its bias, or of fp8 codes";
+  if (description.epilogue == cublaslt::kEpilogueGeluAuxBias &&
+      (!description.aux || description.auxLeading % 8 || description.auxLeading < int64_t(c.rows) || c.batch > 1))
+    return "an epilogue whose auxiliary matrix is missing, or has columns that are no multiple of 8, or too short";
   if (a.batch != b.batch || a.batch != c.batch)
     return "batch counts differ";
   for (const MatrixLayout *layout : {&a, &b, &c})
@@ -211,8 +221,12 @@ private:
         // Beta 0 does not read: what was there may be no number.
         const float before = beta == 0 ? 0 : beta * readElement(added, place, c.type);
         float value = alpha * (isFp8(a.type) ? sums[i] * scale : sums[i]) + before;
-        if (description.epilogue == cublaslt::kEpilogueBias)
+        if (addsBias(description))
           value += readElement(description.bias, i, c.type);
+        if (description.epilogue == cublaslt::kEpilogueGeluAuxBias)
+          writeElement(description.aux, j * uint64_t(description.auxLeading) + i, c.type, value);
+        if (description.epilogue > cublaslt::kEpilogueBias)
+          value = geluTanh(value);
         writeElement(result, place, c.type, value);
       }
     }
@@ -278,11 +292,18 @@ Status cublasLtMatmulDescSetAttribute(Description description, int attribute, co
     std::memcpy(&to->bias, value, bytes);
     return kSuccess;
   }
+  if (attribute == kDescriptionEpilogueAuxPointer || attribute == kDescriptionEpilogueAuxLd) {
+    if (bytes != sizeof to->aux)
+      return refuse("an auxiliary matrix's pointer or leading dimension of another size");
+    std::memcpy(attribute == kDescriptionEpilogueAuxLd ? static_cast<void *>(&to->auxLeading) : &to->aux, value, bytes);
+    return kSuccess;
+  }
   if (attribute == kDescriptionEpilogue) {
     if (bytes != sizeof to->epilogue)
       return refuse("an epilogue of another size");
     std::memcpy(&to->epilogue, value, bytes);
-    return to->epilogue == kEpilogueDefault || to->epilogue == kEpilogueBias
+    return to->epilogue == kEpilogueDefault || to->epilogue == kEpilogueBias || to->epilogue == kEpilogueGeluBias ||
+                   to->epilogue == kEpilogueGeluAuxBias
                ? kSuccess
                : refuse("an epilogue that the stand-in does not know");
   }
@@ -433,12 +454,19 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
     for (const float *scale : product.description.scales)
       if (!scale || !standin::isDeviceMemory(scale, sizeof *scale))
         return refuse("fp8 codes without a scale in device memory");
-  if (product.description.epilogue == kEpilogueBias) {
+  if (addsBias(product.description)) {
     const void *bias = product.description.bias;
     if (reinterpret_cast<uintptr_t>(bias) % 16 != 0 ||
         !standin::isDeviceMemory(bias, product.c.rows * product.c.elementBytes()))
       return refuse("a bias that is misaligned, or leaves device memory");
     standin::countCall("products with a bias");
+  }
+  if (product.description.epilogue == kEpilogueGeluAuxBias) {
+    const uint64_t bytes = ((product.c.columns - 1) * uint64_t(product.description.auxLeading) + product.c.rows) *
+                           product.c.elementBytes();
+    if (reinterpret_cast<uintptr_t>(product.description.aux) % 16 != 0 ||
+        !standin::isDeviceMemory(product.description.aux, bytes))
+      return refuse("an auxiliary matrix that is misaligned, or leaves device memory");
   }
   static std::once_flag once;
   if (!standin::takeLibraryMemory(once))

@@ -103,6 +103,21 @@ TEST(Interpreter, AddsAResidualAndABiasBeforeItRounds) {
   EXPECT_THAT(exact[0].reals, ElementsAre(258, 6, 9.25, 16));
 }
 
+TEST(Interpreter, MakesGeluOfTheSumBeforeItRounds) {
+  const Tensors result = runText(R"(func.func @f() -> (tensor<1x8xbf16>, tensor<1x8xbf16>) {
+    %x = graph.constant dense<[[1.0, 1.0]]> : tensor<1x2xbf16>
+    %w = graph.constant dense<[[256.0, 2.0, -2.0, 0.0, 1.0, -1.0, 4.0, -4.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]> : tensor<2x8xbf16>
+    %v = graph.constant dense<[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tensor<8xbf16>
+    %y, %s = graph.matmul_gelu %x, %w, %v : tensor<1x2xbf16>, tensor<2x8xbf16>, tensor<8xbf16> -> tensor<1x8xbf16>, tensor<1x8xbf16>
+    return %y, %s : tensor<1x8xbf16>, tensor<1x8xbf16> })",
+                                 Precision::F32);
+  ASSERT_EQ(result.size(), 2u);
+  EXPECT_THAT(result[1].reals, ElementsAre(258, 2, -2, 0, 1, -1, 4, -4));
+  // torch.nn.functional.gelu(torch.tensor([...]), approximate="tanh").bfloat16() of f32.
+  EXPECT_THAT(result[0].reals, ElementsAre(258, 1.953125, -0.04541015625, 0, 0.83984375, -0.1591796875, 4,
+                                           testing::DoubleNear(-7.02e-5, 5e-7)));
+}
+
 TEST(Interpreter, ComparesNaNAsUnordered) {
   Tensors r = runText(R"(func.func @f() -> (tensor<3xi1>, tensor<3xi1>, tensor<3xf32>, tensor<3xi32>) {
     %x = graph.constant dense<[0x7FC00000, 1.0, 2.5]> : tensor<3xf32>

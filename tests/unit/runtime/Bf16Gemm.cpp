@@ -1,6 +1,7 @@
 // Products of bf16 matrices by AVX512-BF16 and by AMX, each held against the chain that its header promises, bit by
 // bit.
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Core/Gelu.h"
 #include "runtime/Device/host/Matmul.h"
 #include <algorithm>
 #include <array>
@@ -115,6 +116,10 @@ struct Operands {
   template <class Way>
   void run(Result &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns,
            const uint16_t *bias = nullptr) const {
+    run<Way>(ProductResult(c.at(row * problem.ldc + column), bias ? bias + column : nullptr), row, rows, column,
+             columns);
+  }
+  template <class Way> void run(ProductResult c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns) const {
     MatmulProblem tile = problem;
     tile.m = rows;
     tile.n = columns;
@@ -126,8 +131,7 @@ struct Operands {
     std::align(64, bytes, scratch, room);
     const AtTheEnd left(a), right(b);
     Way::multiply(plan, left.data() + row * (problem.transposeA ? 1 : problem.lda),
-                  right.data() + column * (problem.transposeB ? problem.ldb : 1),
-                  ProductResult(c.at(row * problem.ldc + column), bias ? bias + column : nullptr), scratch);
+                  right.data() + column * (problem.transposeB ? problem.ldb : 1), c, scratch);
   }
   template <class Way> Result run() const {
     Result c = start();
@@ -263,6 +267,28 @@ TYPED_TEST(Bf16Gemm, ABiasIsAddedToTheSumWithWhatWasThere) {
         for (uint64_t j = 0; j < n; ++j)
           wrong += c[i * product.problem.ldc + j] !=
                    fromBf16(toBf16(wide.finished(TypeParam::sum(product, i, j), i, j) + fromBf16(bias[j])));
+      EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes B " << transposeB;
+    }
+}
+
+TYPED_TEST(Bf16Gemm, GeluIsMadeOfTheSumThatIsKept) {
+  for (auto [m, n, k] : std::vector<std::array<uint64_t, 3>>{{2, 50, 77}, {11, 70, 100}, {64, 200, 520}})
+    for (bool transposeB : {false, true}) {
+      const Operands product(m, n, k, /*transposeA=*/false, transposeB, /*add=*/false, plan::BF16);
+      const std::vector<uint16_t> bias = Operands(1, n, 1, false, false, false, plan::BF16).values(n);
+      auto biased = product.start(), c = product.start(), sums = product.start();
+      product.template run<TypeParam>(biased, 0, m, 0, n, bias.data());
+      ProductResult result(c.narrow.data(), bias.data());
+      result.gelu = true;
+      result.sums = sums.narrow.data();
+      product.template run<TypeParam>(result, 0, m, 0, n);
+      EXPECT_TRUE(sums == biased);
+      uint64_t wrong = 0;
+      for (uint64_t i = 0; i < m; ++i)
+        for (uint64_t j = 0; j < n; ++j) {
+          const float sum = TypeParam::sum(product, i, j) + fromBf16(bias[j]), want = geluTanh(sum);
+          wrong += std::abs(c[i * product.problem.ldc + j] - want) > 0x1p-8f * std::abs(want);
+        }
       EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes B " << transposeB;
     }
 }

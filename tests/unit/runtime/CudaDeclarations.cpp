@@ -99,7 +99,11 @@ static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kCompute32FFastTf32 == CUBLAS
               kDescriptionScaleB == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(kDescriptionEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE &&
               kDescriptionBiasPointer == CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
-              kEpilogueDefault == CUBLASLT_EPILOGUE_DEFAULT && kEpilogueBias == CUBLASLT_EPILOGUE_BIAS);
+              kEpilogueDefault == CUBLASLT_EPILOGUE_DEFAULT && kEpilogueBias == CUBLASLT_EPILOGUE_BIAS &&
+              kDescriptionEpilogueAuxPointer == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER &&
+              kDescriptionEpilogueAuxLd == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD &&
+              kEpilogueGeluBias == CUBLASLT_EPILOGUE_GELU_BIAS &&
+              kEpilogueGeluAuxBias == CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
 static_assert(kDescriptionTransA == CUBLASLT_MATMUL_DESC_TRANSA && kDescriptionTransB == CUBLASLT_MATMUL_DESC_TRANSB &&
               kLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kLayoutStridedBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&

@@ -194,6 +194,17 @@ TEST(PlanValidator, EachFactIsChecked) {
          step.mutable_gemm()->set_bias(true);
        },
        "7 operands, 6"},
+      {"gemm with GELU and no bias",
+       [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->set_gelu(true); },
+       "GELU of a matrix product without a bias"},
+      {"gemm with GELU, a matrix and sums",
+       [](plan::Plan &p) {
+         plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);
+         for (int i = 0; i < 4; ++i)
+           *step.add_operands() = plan::Operand(step.operands(2));
+         step.mutable_gemm()->set_bias(true), step.mutable_gemm()->set_gelu(true);
+       },
+       "7 operands, 6"},
       {"gemms with a bias",
        [](plan::Plan &p) {
          plan::Step &step = *p.mutable_programs(0)->mutable_steps(1);

@@ -1134,6 +1134,33 @@ func.func @matmul_bias(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<6x
 
 // -----
 
+// matmul_gelu (C1)
+func.func @matmul_gelu(%a: tensor<2x8x4xbf16>, %b: tensor<4x16xbf16>, %v: tensor<16xbf16>) {
+  // expected-error @+1 {{ranks are not 2: lhs 3, rhs 2, result 2}}
+  %y = graph.matmul_gelu %a, %b, %v : tensor<2x8x4xbf16>, tensor<4x16xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>
+  return
+}
+
+// -----
+
+// matmul_gelu (C6)
+func.func @matmul_gelu(%a: tensor<8x4xbf16>, %b: tensor<4x6xbf16>, %v: tensor<6xbf16>) {
+  // expected-error @+1 {{the result has 6 columns, no multiple of 8}}
+  %y = graph.matmul_gelu %a, %b, %v : tensor<8x4xbf16>, tensor<4x6xbf16>, tensor<6xbf16> -> tensor<8x6xbf16>
+  return
+}
+
+// -----
+
+// matmul_gelu (C7)
+func.func @matmul_gelu(%a: tensor<8x4xbf16>, %b: tensor<4x16xbf16>, %v: tensor<16xbf16>) {
+  // expected-error @+1 {{types of sums and result differ: 'tensor<8x16xf32>' and 'tensor<8x16xbf16>'}}
+  %y, %s = graph.matmul_gelu %a, %b, %v : tensor<8x4xbf16>, tensor<4x16xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>, tensor<8x16xf32>
+  return
+}
+
+// -----
+
 // random_bits (C1)
 func.func @random_bits(%w: tensor<8xf32>, %i: tensor<8xi64>) {
   // expected-error @+1 {{result type 'i64' should be 'i32' (C1)}}

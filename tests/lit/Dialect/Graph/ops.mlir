@@ -280,6 +280,15 @@ func.func @matmul_bias(%x: tensor<8x4xbf16>, %w: tensor<6x4xbf16>, %v: tensor<6x
   return %y : tensor<8x6xbf16>
 }
 
+// CHECK-LABEL: func @matmul_gelu
+func.func @matmul_gelu(%x: tensor<8x4xbf16>, %w: tensor<16x4xbf16>, %v: tensor<16xbf16>) -> (tensor<8x16xbf16>, tensor<8x16xbf16>, tensor<8x16xbf16>) {
+  // CHECK: graph.matmul_gelu %{{.*}}, %{{.*}}, %{{.*}} {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>, tensor<8x16xbf16>
+  %y, %s = graph.matmul_gelu %x, %w, %v {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>, tensor<8x16xbf16>
+  // CHECK: graph.matmul_gelu %{{.*}}, %{{.*}}, %{{.*}} {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>{{$}}
+  %z = graph.matmul_gelu %x, %w, %v {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>
+  return %y, %s, %z : tensor<8x16xbf16>, tensor<8x16xbf16>, tensor<8x16xbf16>
+}
+
 // CHECK-LABEL: func @fusion
 func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) is chain : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
