@@ -23,8 +23,8 @@ constexpr double kTileSeconds = 2e-6;
 /// What of the L2 cache keeps what was read a while ago.
 constexpr double kShareOfCache = 0.75;
 
-/// The least columns of a tile's K that are worth a split of it.
-constexpr uint64_t kLeastOfK = 256;
+/// The least columns of a tile's K that are worth a split of it, and from how many waves of whole tiles none is.
+constexpr uint64_t kLeastOfK = 256, kFewWaves = 4;
 
 double tileFlopsOf(const plan::Plan &plan, plan::DataType type, const MachineRates &rates) {
   if (isNarrow(type))
@@ -96,12 +96,13 @@ double productSeconds(const MachineRates &rates, const ProductShape &shape, doub
   const double elements = double(shape.m) * double(shape.n) * double(shape.batch);
   const double ofOne = tileFlops / rates.multiprocessors, bytesOfOne = rates.memoryBytes / rates.multiprocessors;
   double best = std::numeric_limits<double>::max();
-  for (const TileShape &tile : kTiles)
-    for (uint64_t parts : {1, 2, 4, 8}) {
-      if (parts > 1 && shape.k / parts < kLeastOfK)
+  for (const TileShape &tile : kTiles) {
+    const uint64_t whole = llvm::divideCeil(shape.m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * shape.batch;
+    // K is split where tiles are few.
+    for (uint64_t parts = 1; parts <= 8; parts *= 2) {
+      if (parts > 1 && (shape.k / parts < kLeastOfK || whole >= kFewWaves * rates.multiprocessors))
         break;
-      const uint64_t tiles =
-          llvm::divideCeil(shape.m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * shape.batch * parts;
+      const uint64_t tiles = whole * parts;
       const double area = double(tile.rows * tile.columns);
       const double one = 2 * area * double(shape.k) / double(parts) / (ofOne * tile.share) + kTileSeconds +
                          area * (parts > 1 ? 4 : shape.resultBytes) / bytesOfOne;
@@ -111,6 +112,7 @@ double productSeconds(const MachineRates &rates, const ProductShape &shape, doub
         seconds += rates.launchSeconds + elements * (4 * double(parts) + shape.resultBytes) / rates.memoryBytes;
       best = std::min(best, seconds);
     }
+  }
   const double factors = double(shape.m + shape.n) * double(shape.k) * double(shape.batch) * shape.factorBytes;
   return std::max(best, (factors + elements * shape.resultBytes) / rates.memoryBytes);
 }
