@@ -1,5 +1,6 @@
 #include "compiler/Analysis/GpuSeconds.h"
 #include "runtime/Format/CudnnAttention.h"
+#include "runtime/Format/GemmOperands.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Steps/LossRows.h"
 #include "llvm/Support/MathExtras.h"
@@ -36,8 +37,9 @@ double gemmSeconds(const plan::Plan &plan, const plan::Step &step, const Machine
   const plan::Gemm &gemm = step.gemm();
   const double factor = double(dataTypeBytes(gemm.type_a())), result = double(dataTypeBytes(gemm.type_c()));
   ProductShape shape{gemm.m(), gemm.n(), gemm.k(), std::max<uint64_t>(1, gemm.batch()), factor, result};
-  // What the result is added to, and a residual. A bias is a row.
-  if (gemm.accumulate() != plan::OVERWRITE || step.operands_size() > (gemm.bias() ? 5 : 4))
+  // What the result is added to, a residual, and GELU's sums. A bias is a row.
+  const GemmOperands more = GemmOperands::of(step);
+  if (gemm.accumulate() != plan::OVERWRITE || more.matrix || more.sums)
     shape.resultBytes += result;
   return productSeconds(rates, shape, tileFlopsOf(plan, gemm.type_a(), rates));
 }

@@ -1,5 +1,6 @@
 // Matrix products of the plan.
 #include "runtime/Device/cuda/CudaProduct.h"
+#include "runtime/Format/GemmOperands.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,11 +16,8 @@ public:
     const plan::Gemm &gemm = from.step.gemm();
     // A fourth operand is workspace; then comes what is added: a matrix, a bias to each row, or both.
     ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3, 4, 5, gemm.bias() ? 6 : 5}));
-    addsBias_ = operands_.count() > 4 && gemm.bias();
-    // With GELU the rounded sums may come last.
-    keepsSums_ = gemm.gelu() && operands_.count() > 5;
-    addsOperand_ = !gemm.gelu() && operands_.count() > size_t(4 + addsBias_);
-    if (gemm.gelu() && (!addsBias_ || gemm.batch() > 1))
+    more_ = GemmOperands::of(from.step);
+    if (gemm.gelu() && (!more_.bias || gemm.batch() > 1))
       return dataLoss("GELU of a matrix product without a bias");
     ZTC_RETURN_IF_ERROR(checkSizes(gemm));
     accumulate_ = gemm.accumulate();
@@ -30,19 +28,19 @@ public:
     shape.batch = gemm.batch();
     shape.strideA = gemm.stride_a(), shape.strideB = gemm.stride_b(), shape.strideC = gemm.stride_c();
     shape.typeA = gemm.type_a(), shape.typeC = gemm.type_c();
-    if ((addsOperand_ || addsBias_) && (accumulate_ != plan::OVERWRITE || gemm.type_c() != gemm.type_a()))
+    if ((more_.matrix || more_.bias) && (accumulate_ != plan::OVERWRITE || gemm.type_c() != gemm.type_a()))
       return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
-    shape.addsBias = addsBias_;
+    shape.addsBias = more_.bias;
     shape.gelu = gemm.gelu();
-    shape.keepsSums = keepsSums_;
-    shape.adds = addsOperand_ || accumulate_ != plan::OVERWRITE;
+    shape.keepsSums = more_.sums;
+    shape.adds = more_.matrix || accumulate_ != plan::OVERWRITE;
     shape.alignA = productAlignment(operands_.offset(0));
     shape.alignB = productAlignment(operands_.offset(1));
     shape.alignC = productAlignment(operands_.offset(2));
-    if (addsOperand_)
-      shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(4)));
-    if (keepsSums_)
-      shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(kSumsOperand)));
+    if (more_.matrix)
+      shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(GemmOperands::kMatrix)));
+    if (more_.sums)
+      shape.alignC = std::min(shape.alignC, productAlignment(operands_.offset(GemmOperands::kSums)));
     hasWorkspace_ = operands_.count() >= 4;
     shape.workspaceBytes = hasWorkspace_ ? operands_.bytes(3) : 0;
     return product_.prepare(resources_, shape, float(gemm.alpha()));
@@ -51,19 +49,16 @@ public:
   Status execute(uint32_t microstep) override {
     CudaProductOperands operands{operands_.address(0), operands_.address(1), operands_.address(2),
                                  hasWorkspace_ ? operands_.address(3) : nullptr};
-    if (addsOperand_)
-      operands.added = operands_.address(4);
-    if (addsBias_)
-      operands.bias = operands_.address(biasOperand());
-    if (keepsSums_)
-      operands.sums = operands_.address(kSumsOperand);
-    return product_.execute(stream_, operands, addsOperand_ || addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
+    if (more_.matrix)
+      operands.added = operands_.address(GemmOperands::kMatrix);
+    if (more_.bias)
+      operands.bias = operands_.address(more_.biasIndex());
+    if (more_.sums)
+      operands.sums = operands_.address(GemmOperands::kSums);
+    return product_.execute(stream_, operands, more_.matrix || addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
 private:
-  static constexpr size_t kSumsOperand = 5;
-  size_t biasOperand() const { return 4 + addsOperand_; }
-
   Status checkSizes(const plan::Gemm &gemm) const {
     const bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
     if (!gemm.m() || !gemm.n() || !gemm.k() || gemm.lda() < (ta ? gemm.m() : gemm.k()) ||
@@ -82,17 +77,18 @@ private:
         holds(0, gemm.type_a(), ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), gemm.stride_a()));
     ZTC_RETURN_IF_ERROR(
         holds(1, gemm.type_a(), tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), gemm.stride_b()));
-    if (addsBias_)
-      ZTC_RETURN_IF_ERROR(holds(biasOperand(), gemm.type_c(), 1, gemm.n(), gemm.n(), 0));
-    if (keepsSums_)
-      ZTC_RETURN_IF_ERROR(holds(kSumsOperand, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), 0));
-    if (addsOperand_)
-      ZTC_RETURN_IF_ERROR(holds(4, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c()));
+    if (more_.bias)
+      ZTC_RETURN_IF_ERROR(holds(more_.biasIndex(), gemm.type_c(), 1, gemm.n(), gemm.n(), 0));
+    if (more_.sums)
+      ZTC_RETURN_IF_ERROR(holds(GemmOperands::kSums, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), 0));
+    if (more_.matrix)
+      ZTC_RETURN_IF_ERROR(holds(GemmOperands::kMatrix, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c()));
     return holds(2, gemm.type_c(), gemm.m(), gemm.n(), gemm.ldc(), gemm.stride_c());
   }
 
   CudaProduct product_;
-  bool hasWorkspace_ = false, addsOperand_ = false, addsBias_ = false, keepsSums_ = false;
+  GemmOperands more_;
+  bool hasWorkspace_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };
 

@@ -1,6 +1,7 @@
 // Matrix products of a plan.
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/Product.h"
+#include "runtime/Format/GemmOperands.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <cstring>
@@ -17,15 +18,11 @@ public:
     const bool isNarrow = gemm.type_a() != plan::F32;
     // Operands after the fourth are added. A matrix is copied to where the result will be, and the sum goes on from
     // there; a bias is read where sums are stored, after that.
-    const int count = from.step.operands_size();
-    addsBias_ = count > 4 && gemm.bias();
-    // With `gelu` the rounded sums may be wanted too, after the bias.
+    more_ = GemmOperands::of(from.step);
     gelu_ = gemm.gelu();
-    keepsSums_ = gelu_ && count > 5;
-    addsOperand_ = !gelu_ && count > 4 + addsBias_;
-    const bool hasMore = addsBias_ || addsOperand_;
-    ZTC_RETURN_IF_ERROR(resolve(from, {hasMore ? 4 + addsOperand_ + addsBias_ + keepsSums_ : isNarrow ? 4 : 3}));
-    if (gelu_ && (!addsBias_ || gemm.batch() > 1))
+    const bool hasMore = more_.bias || more_.matrix;
+    ZTC_RETURN_IF_ERROR(resolve(from, {hasMore ? more_.count() : isNarrow ? 4 : 3}));
+    if (gelu_ && (!more_.bias || gemm.batch() > 1))
       return dataLoss("GELU of a matrix product without a bias");
     MatmulProblem problem;
     problem.m = gemm.m();
@@ -56,12 +53,13 @@ public:
     if (hasMore) {
       if (!isNarrow || problem.typeC != problem.typeA || gemm.accumulate() != plan::OVERWRITE)
         return dataLoss("a matrix product that adds an operand gives another type, or adds to its result");
-      if (addsOperand_)
-        ZTC_RETURN_IF_ERROR(require(from, 4, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
-      if (addsBias_)
-        ZTC_RETURN_IF_ERROR(require(from, biasOperand(), bytesC * gemm.n()));
-      if (keepsSums_)
-        ZTC_RETURN_IF_ERROR(require(from, kSumsOperand, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), 0)));
+      if (more_.matrix)
+        ZTC_RETURN_IF_ERROR(
+            require(from, GemmOperands::kMatrix, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
+      if (more_.bias)
+        ZTC_RETURN_IF_ERROR(require(from, more_.biasIndex(), bytesC * gemm.n()));
+      if (more_.sums)
+        ZTC_RETURN_IF_ERROR(require(from, GemmOperands::kSums, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), 0)));
       rows_ = {gemm.m(), batch.count * gemm.m(), bytesC * gemm.n(), bytesC * gemm.ldc(), bytesC * batch.strideC};
     }
     if (isNarrow) {
@@ -70,10 +68,10 @@ public:
     }
 
     accumulate_ = gemm.accumulate();
-    if (accumulate_ != plan::ADD && !addsOperand_) {
+    if (accumulate_ != plan::ADD && !more_.matrix) {
       ZTC_ASSIGN_OR_RETURN(overwrite_, Product::prepare(resources_.matmuls, problem, batch));
     }
-    if (accumulate_ != plan::OVERWRITE || addsOperand_) {
+    if (accumulate_ != plan::OVERWRITE || more_.matrix) {
       problem.add = true;
       ZTC_ASSIGN_OR_RETURN(add_, Product::prepare(resources_.matmuls, problem, batch));
     }
@@ -81,21 +79,18 @@ public:
   }
 
   Status execute(uint32_t microstep) override {
-    const Product &product = addsOperand_ || addsNow(accumulate_, microstep) ? add_ : overwrite_;
-    if (addsOperand_)
+    const Product &product = more_.matrix || addsNow(accumulate_, microstep) ? add_ : overwrite_;
+    if (more_.matrix)
       copyAddend();
     std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
-    ProductResult result(pointer(2), addsBias_ ? pointer<uint16_t>(biasOperand()) : nullptr);
+    ProductResult result(pointer(2), more_.bias ? pointer<uint16_t>(more_.biasIndex()) : nullptr);
     result.gelu = gelu_;
-    result.sums = keepsSums_ ? pointer<uint16_t>(kSumsOperand) : nullptr;
+    result.sums = more_.sums ? pointer<uint16_t>(GemmOperands::kSums) : nullptr;
     product.execute(resources_.pool, pointer(0), pointer(1), result, panels, panelBytes_);
     return Status::ok();
   }
 
 private:
-  static constexpr int kSumsOperand = 5;
-  int biasOperand() const { return 4 + addsOperand_; }
-
   /// What is added, to where the result will be.
   void copyAddend() {
     constexpr uint64_t kBytesAtATime = 1 << 16;
@@ -116,7 +111,8 @@ private:
   };
   Product overwrite_, add_;
   Rows rows_;
-  bool addsOperand_ = false, addsBias_ = false, gelu_ = false, keepsSums_ = false;
+  GemmOperands more_;
+  bool gelu_ = false;
   uint64_t panelBytes_ = 0; ///< of each worker; 0: nothing is widened
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };

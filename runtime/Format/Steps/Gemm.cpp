@@ -1,5 +1,6 @@
 // A matrix product of a library, or a batch of them.
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/GemmOperands.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepExecutions.h"
@@ -20,19 +21,6 @@ Status checkMatrix(const StepCheck &check, int index, const char *name, uint64_t
   return check.holds(index, name, (CheckedBytes(batch - 1) * stride + CheckedBytes(rows - 1) * ld + columns) * bytes);
 }
 
-/// Whether a matrix, or a vector to each row, or both are added before the sum is rounded.
-bool addsAnOperand(const Step &step) {
-  return step.operands_size() > 4;
-}
-/// Whether a matrix is: the fifth operand, unless that is the bias.
-bool addsAMatrix(const Step &step) {
-  return !step.gemm().gelu() && step.operands_size() > (step.gemm().bias() ? 5 : 4);
-}
-/// Whether the rounded sum, which GELU is made of, is a result too.
-bool keepsSums(const Step &step) {
-  return step.gemm().gelu() && step.operands_size() > 5;
-}
-
 class GemmDefinition : public StepDefinition {
 public:
   Status validate(const StepCheck &check) const override {
@@ -42,9 +30,9 @@ public:
       return dataLoss(fmt::format("matrix product of unknown types {} and {}", int(type), int(gemm.type_c())));
     if (gemm.type_c() != F32 && gemm.type_c() != type)
       return dataLoss(fmt::format("matrix product of {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
-    const bool addsOperand = addsAnOperand(check.step), addsMatrix = addsAMatrix(check.step);
-    const bool hasSums = keepsSums(check.step);
-    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? 4 + addsMatrix + gemm.bias() + hasSums : isNarrow(type) ? 4 : 3));
+    const GemmOperands more = GemmOperands::of(check.step);
+    const bool addsOperand = check.step.operands_size() > GemmOperands::kMatrix;
+    ZTC_RETURN_IF_ERROR(check.count(addsOperand ? more.count() : isNarrow(type) ? 4 : 3));
     if (gemm.gelu() && !gemm.bias())
       return dataLoss("GELU of a matrix product without a bias");
     if (gemm.bias() && (!addsOperand || gemm.batch() > 1))
@@ -67,12 +55,13 @@ public:
     if (batch > 1 && gemm.stride_c() < gemm.n())
       return dataLoss(
           fmt::format("{} products, whose results of {} columns are {} apart", batch, gemm.n(), gemm.stride_c()));
-    if (addsMatrix)
-      ZTC_RETURN_IF_ERROR(checkMatrix(check, 4, "d", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out));
+    if (more.matrix)
+      ZTC_RETURN_IF_ERROR(
+          checkMatrix(check, GemmOperands::kMatrix, "d", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out));
     if (gemm.bias())
-      ZTC_RETURN_IF_ERROR(checkMatrix(check, 4 + addsMatrix, "bias", 1, gemm.n(), gemm.n(), 1, 0, out));
-    if (hasSums)
-      ZTC_RETURN_IF_ERROR(checkMatrix(check, 5, "sums", gemm.m(), gemm.n(), gemm.ldc(), 1, 0, out));
+      ZTC_RETURN_IF_ERROR(checkMatrix(check, more.biasIndex(), "bias", 1, gemm.n(), gemm.n(), 1, 0, out));
+    if (more.sums)
+      ZTC_RETURN_IF_ERROR(checkMatrix(check, GemmOperands::kSums, "sums", gemm.m(), gemm.n(), gemm.ldc(), 1, 0, out));
     return checkMatrix(check, 2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
   }
 
@@ -81,7 +70,7 @@ public:
     return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(),
                        g.n(), g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
                        g.type_a() == g.type_c() ? "" : fmt::format(" -> {}", dataTypeName(g.type_c())),
-                       addsAMatrix(step) ? " + d" : "", g.bias() ? " + bias" : "", g.gelu() ? ", gelu" : "",
+                       GemmOperands::of(step).matrix ? " + d" : "", g.bias() ? " + bias" : "", g.gelu() ? ", gelu" : "",
                        accumulateText(g.accumulate()));
   }
 
