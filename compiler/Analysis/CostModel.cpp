@@ -95,30 +95,6 @@ double workSeconds(const MachineRates &rates, Work work, double flops, double by
   return rates.launchSeconds + std::max(flops / rate, bytes / memory);
 }
 
-StepWork workOf(const plan::Plan &plan, const plan::Step &step) {
-  const StepDefinition *definition = definitionOf(step);
-  return definition ? definition->work(plan, step) : StepWork::None;
-}
-
-bool isComputedOnDevice(StepWork work) {
-  switch (work) {
-  case StepWork::Kernel:
-  case StepWork::Product:
-  case StepWork::NarrowProduct:
-  case StepWork::Fp8Product:
-  case StepWork::Attention:
-  case StepWork::NarrowAttention:
-    return true;
-  case StepWork::None:
-  case StepWork::Wire:
-  case StepWork::HostLink:
-  case StepWork::DiskLink:
-  case StepWork::HostKernel:
-    return false;
-  }
-  return false;
-}
-
 /// Shards that a rank sends.
 static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, const plan::Collective &collective) {
   double others = shape.world - 1;

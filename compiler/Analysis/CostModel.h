@@ -2,7 +2,6 @@
 // shapes of products and the lengths of attention count as well (GpuSeconds.h). Good for comparing two plans of one
 // model; whole steps of well shaped models come within some tens of percent on a host.
 #pragma once
-#include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -10,11 +9,11 @@
 
 namespace ztc {
 
-/// Of the rate of products what attention reaches, whose rows are `heads` elements long.
+/// The share of the rate of products that attention reaches, by the lengths of its heads and of its rows of tokens.
 struct AttentionShare {
-  double ofLongRows;    ///< of heads of 128 elements
-  double ofShortHeads;  ///< of that, where heads are so short that it is next to nothing: between them it is linear
-  double halfwayTokens; ///< rows of so many tokens reach half of it
+  double ofLongRows;    ///< the limit for long rows, with heads of 128 elements
+  double ofShortHeads;  ///< of that, the limit for short heads; linear in the head's length up to 128
+  double halfwayTokens; ///< a row of this many tokens reaches half of its limit
   double of(uint64_t headDim, uint64_t tokens) const;
 };
 
@@ -46,11 +45,6 @@ MachineRates hostRates(unsigned threads);
 MachineRates gpuRates();
 /// The rates of what a plan is laid out for: of the GPU in use (GpuModels.h) and of links that were measured.
 MachineRates ratesOf(const PlanShape &shape);
-
-/// What bounds a step, and whether the device computes it: not so what is sent or moved, or computed by the host's
-/// cores.
-StepWork workOf(const plan::Plan &plan, const plan::Step &step);
-bool isComputedOnDevice(StepWork work);
 
 /// What kind of work the flops are.
 enum class Work { Product, NarrowProduct, Fp8Product, Attention, NarrowAttention, Kernel };

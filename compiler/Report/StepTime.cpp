@@ -3,6 +3,7 @@
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/MatrixOwners.h"
+#include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/StepBytes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -33,26 +33,6 @@ const char *familyOf(const plan::Step &step) {
   return definition ? definition->family(step) : "events";
 }
 
-bool isProduct(const plan::Plan &plan, const plan::Step &step) {
-  const StepDefinition *definition = definitionOf(step);
-  switch (definition ? definition->work(plan, step) : StepWork::None) {
-  case StepWork::Product:
-  case StepWork::NarrowProduct:
-  case StepWork::Fp8Product:
-  case StepWork::Attention:
-  case StepWork::NarrowAttention:
-    return true;
-  case StepWork::None:
-  case StepWork::Kernel:
-  case StepWork::Wire:
-  case StepWork::HostLink:
-  case StepWork::DiskLink:
-  case StepWork::HostKernel:
-    return false;
-  }
-  return false;
-}
-
 /// Calls visit(program, step, statistics) for what was executed in training.
 template <typename Visit> void forEachStep(const ProfileSource &source, Visit visit) {
   for (size_t p = 0; p < source.statistics.size(); ++p) {
@@ -125,7 +105,7 @@ ProfileSummary summarizeProfile(const ProfileSource &source) {
       inSteps += double(statistics.nanoseconds) / 1e9;
       best += double(statistics.count) * double(statistics.shortest) / 1e9;
     }
-    if (isProduct(source.plan, step))
+    if (isProduct(workOf(source.plan, step)))
       summary.productFlops += double(statistics.count) * double(statistics.flops) / steps;
   });
   summary.stepSeconds = source.seconds / steps;
@@ -144,7 +124,7 @@ std::vector<ProfileRow> profileRows(const ProfileSource &source) {
       return;
     const std::string what = stepCallText(source.plan, step);
     calls[what].add(statistics, stepBytes(source.plan, source.memory, source.shape, step));
-    products[what] = isProduct(source.plan, step);
+    products[what] = isProduct(workOf(source.plan, step));
   });
   const double steps = double(std::max<uint64_t>(1, source.steps));
   std::vector<ProfileRow> rows;

@@ -16,6 +16,30 @@ const StepDefinition *definitionOf(const plan::Step &step) {
   return nullptr;
 }
 
+StepWork workOf(const plan::Plan &plan, const plan::Step &step) {
+  const StepDefinition *definition = definitionOf(step);
+  return definition ? definition->work(plan, step) : StepWork::None;
+}
+
+bool isProduct(StepWork work) {
+  switch (work) {
+  case StepWork::Product:
+  case StepWork::NarrowProduct:
+  case StepWork::Fp8Product:
+  case StepWork::Attention:
+  case StepWork::NarrowAttention:
+    return true;
+  case StepWork::None:
+  case StepWork::Kernel:
+  case StepWork::Wire:
+  case StepWork::HostLink:
+  case StepWork::DiskLink:
+  case StepWork::HostKernel:
+    return false;
+  }
+  return false;
+}
+
 uint64_t StepSizes::operandBytes(int index) const {
   const plan::Operand &operand = step.operands(index);
   if (operand.slot() >= uint32_t(plan.slots_size()))

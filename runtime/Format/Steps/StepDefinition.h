@@ -74,6 +74,15 @@ public:
 
 /// The definition of the step's kind; null where it has none, or one that this program does not know.
 const StepDefinition *definitionOf(const plan::Step &step);
+/// What its definition says; None without one.
+StepWork workOf(const plan::Plan &plan, const plan::Step &step);
+
+/// Whether matrices are multiplied, by whichever library or kernel.
+bool isProduct(StepWork work);
+/// Whether the device computes it: what is sent or moved, and what the host's cores compute beside a GPU, is not.
+inline bool isComputedOnDevice(StepWork work) {
+  return work == StepWork::Kernel || isProduct(work);
+}
 
 // The table's entries.
 #define ZTC_STEP(name) const StepDefinition &define##name();
