@@ -6,10 +6,10 @@
 
 namespace ztc::importer {
 
-/// TorchScript names a node "/layers.0/mlp/mlp.2/MatMul": of each module that was called, its name from the last part
-/// on that is no number. So the third part of a called nn.Sequential repeats the sequence's name, and a ModuleDict or
-/// ModuleList, which nobody calls, leaves its own out. The names of parameters that the file kept say what stands
-/// between.
+/// TorchScript names a node "/layers.0/mlp/mlp.2/MatMul": one component for each module whose forward ran, which is
+/// the end of the module's path, from its last non-numeric part on. A module inside an nn.Sequential therefore repeats
+/// the name of the sequence, and a ModuleDict or ModuleList, whose forward never runs, has no component. The parameter
+/// names that the file kept tell which containers lie between.
 class ScopePaths {
 public:
   explicit ScopePaths(const Model &model);

@@ -56,7 +56,7 @@ private:
   }
 };
 
-/// The bare operand of a sum beside which `isOther` holds for the other one; null where `value` is no such sum.
+/// The operand of the sum `value`, bare, whose other operand satisfies `isOther`; null if there is none.
 Value summandBeside(Value value, llvm::function_ref<bool(Value)> isOther) {
   auto sum = value.getDefiningOp<graph::AddOp>();
   for (unsigned i = 0; sum && i < 2; ++i)

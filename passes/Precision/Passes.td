@@ -116,7 +116,7 @@ def FuseActivations : Pass<"ztc-fuse-activations", "mlir::ModuleOp"> {
     rounds. The kernels that compute it are gone, with what they store for the backward part, which has the rounded sum: what its gradient reads is computed there, of that sum,
     by the gradient's kernel. Where nothing else reads the sum it is not stored, as in evaluation.
     What costs: to compute GELU's result again the product is computed again, while a kernel makes it of the sum; where memory does not hold both, the option does not pay.
-    GELU that a kernel reads, as beside a gate, stays, as does a product whose columns are no multiple of 8. Without `ztc-fuse-biases`, which runs before, nothing is done.
+    A GELU stays as it is if a generated kernel reads it, as in a gated MLP, or if the product's number of columns is not divisible by 8. The pass needs `ztc-fuse-biases`, which runs before it.
     Shapes are looked through: a row that is generated with a cache has other shapes than the whole text, and must have its bits.
 
         %h = graph.matmul_bias %x, %w, %bias {transpose_b} : tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16> -> tensor<8x16xbf16>

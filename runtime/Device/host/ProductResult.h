@@ -11,7 +11,7 @@ struct ProductResult {
   void *c;
   const uint16_t *bias;     ///< a vector of n, of C's type, which is narrow; null: none
   bool gelu = false;        ///< C, which is narrow, is GELU (its tanh form) of the sum with its bias
-  uint16_t *sums = nullptr; ///< with `gelu`: takes the sums, rounded, as C lies; null: nobody wants them
+  uint16_t *sums = nullptr; ///< with `gelu`: receives the rounded sums, in the layout of C; null: they are not stored
 
   /// From `element` of C, of `elementBytes`, on, which is in `column`.
   ProductResult at(uint64_t element, uint64_t column, uint64_t elementBytes) const {

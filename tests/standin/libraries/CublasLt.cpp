@@ -131,7 +131,8 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
     return "an epilogue without its bias, or of fp8 codes";
   if (description.epilogue == cublaslt::kEpilogueGeluAuxBias &&
       (!description.aux || description.auxLeading % 8 || description.auxLeading < int64_t(c.rows) || c.batch > 1))
-    return "an epilogue whose auxiliary matrix is missing, or has columns that are no multiple of 8, or too short";
+    return "the auxiliary matrix of an epilogue is missing, or its leading dimension is too small or not divisible by "
+           "8";
   if (a.batch != b.batch || a.batch != c.batch)
     return "batch counts differ";
   for (const MatrixLayout *layout : {&a, &b, &c})

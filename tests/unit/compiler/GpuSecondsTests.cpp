@@ -53,8 +53,9 @@ TEST(GpuSeconds, AWaveIsAsLongAsAWholeOne) {
   EXPECT_GT(productSeconds(kH100, more, kH100.narrowProductFlops), 1.05 * seconds);
 }
 
-// 16 tiles of a large matrix fill no GPU: K is split.
+// 16 tiles do not fill a GPU: K is split among multiprocessors.
 TEST(GpuSeconds, AdaptersFillAGpuByParts) {
+  EXPECT_GT(teraflops(ProductShape{1024, 512, 65536}), 500);
   const ProductShape one{2048, 2048, 65536};
   EXPECT_GT(teraflops(one), 600);
   EXPECT_LT(teraflops(ProductShape{1024, 64, 512}), 50);
