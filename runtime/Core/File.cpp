@@ -25,6 +25,9 @@ static const char *adviceOn(std::string_view action, int errorNumber) {
     return isWritten ? "; name a place where you may write" : "";
   case ENOTDIR:
     return isWritten ? "; a file stands where a folder should be: name another place" : "";
+  case EEXIST:
+  case ELOOP:
+    return isWritten ? "; a link that leads nowhere may stand there: name another place" : "";
   case ENOENT:
     return action == "write" ? "; make its folder first, or name another place" : "";
   case EISDIR:

@@ -11,7 +11,6 @@
 namespace ztc {
 
 Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
-  ZTC_RETURN_IF_ERROR(output_.claimSaveFolder());
   control_.progress().enterPhase("saving");
   TrainerState state;
   state.step = position.step;
@@ -52,7 +51,10 @@ Status RunStages::awaitSave() {
 }
 
 Status RunStages::finishSave() {
-  Status status = awaitSave();
+  return goOnAfter(awaitSave());
+}
+
+Status RunStages::goOnAfter(const Status &status) {
   // A full disk, one that is read-only for a while, a network disk that is away: the next save may succeed. Where ranks
   // are lost there is no next one.
   if (status.isOk() || !control_.status().isOk())
@@ -67,6 +69,7 @@ Status RunStages::saveDiverged(const LoopPosition &position) {
   if (updatesInBackward(session_->plan()) || output_.saveFolder().empty() || position.step == facts_.firstStep ||
       (saved_ && saved_->first == position.step))
     return Status::ok();
+  ZTC_RETURN_IF_ERROR(output_.claimSaveFolder());
   ZTC_RETURN_IF_ERROR(beginSave(position, SaveKind::Diverged));
   control_.progress().enterPhase("saving");
   ZTC_ASSIGN_OR_RETURN(diverged_, writer_->end());
@@ -77,6 +80,7 @@ Status RunStages::save(const LoopPosition &position) {
   ZTC_RETURN_IF_ERROR(finishSave());
   if (saved_ && saved_->first == position.step)
     return Status::ok();
+  ZTC_RETURN_IF_ERROR(output_.claimSaveFolder());
   ZTC_RETURN_IF_ERROR(beginSave(position));
   return awaitSave();
 }
@@ -99,6 +103,9 @@ LoopHooks RunStages::loopHooks() {
           fmt::format("after {} steps: waited {:.1f} s for the checkpoint of step {}: it takes longer to write "
                       "than the steps between two saves; --save-every or --save-period makes them fewer",
                       position.step, steadySeconds() - began, before));
+    // The folder may be gone, and with it what it was in.
+    if (const Status claimed = output_.claimSaveFolder(); !claimed.isOk())
+      return goOnAfter(claimed);
     ZTC_RETURN_IF_ERROR(beginSave(position));
     return writer_->isConcurrent() ? Status::ok() : finishSave();
   };
@@ -135,7 +142,7 @@ Status RunStages::finish(LoopEnd end, const LoopPosition &position) {
   Status kept;
   if (!output_.saveFolder().empty() && (output_.savesAtEnd() || !complete))
     kept = save(position);
-  if (!kept.isOk() && saved_)
+  if (!kept.isOk() && saved_ && pathExists(saved_->second))
     kept = Status(kept.code(), fmt::format("{} (whole is {})", kept.message(), saved_->second));
   output_.exported().record = runRecord(*session_, output_.run(), position.step);
   // A disk that is full for the checkpoint may be large enough for the model, or be another one.

@@ -69,7 +69,7 @@ private:
   SpikeGuard firstGuard() const;
   /// Gives the runner the absolute maxima of the checkpoint that is resumed.
   Status restoreFp8Maxima();
-  /// Begins to write a checkpoint; none is on its way.
+  /// Begins to write a checkpoint into a folder that is claimed; none is on its way.
   Status beginSave(const LoopPosition &position, SaveKind kind = SaveKind::Good);
   /// Writes the weights of a run that has diverged, which may be broken: where no `--keep` counts them and no
   /// `--resume` takes them.
@@ -78,6 +78,8 @@ private:
   Status awaitSave();
   /// The same between two steps: a full disk costs this checkpoint, not the run.
   Status finishSave();
+  /// A save that failed between two steps: said, and no end of the run.
+  Status goOnAfter(const Status &status);
   /// Writes a checkpoint, unless that of this step is there.
   Status save(const LoopPosition &position);
   LoopHooks loopHooks();

@@ -3,8 +3,9 @@
 import json
 import re
 import shutil
+import signal
 
-from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, read_log, run, scratch, wait_until
 
 DATA = f"--data={GOLDEN / 'grouped' / 'data.safetensors'}"
 
@@ -108,6 +109,24 @@ with scratch() as work:
         done = run("ztc-run", *common, "--steps=2", f"--save={work / 'never'}", f"--save-period={wrong}", expect=2)
         check(f"--save-period={wrong}", "--save-period" in done.stderr and word in done.stderr, done.stderr)
     check("the default period is said in --help", "default 30m" in run("ztc-run", "--help").stdout)
+
+    # The place of the checkpoints goes away while the run is under way, and does not come back.
+    for ranks in (1, 2):
+        place = work / f"place-{ranks}"
+        command = [plan, DATA, "--device=cpu", f"--ranks={ranks}", "--threads=1", "--steps=100000", f"--save={place / 'saved'}", "--save-every=10", "--keep=2"]
+        with Running([BIN / "ztc-run", *command], cwd=work) as child:
+            wait_until(lambda: any(place.glob("saved/step-*")), 60)
+            place.rename(work / f"moved-{ranks}")
+            place.write_text("a file stands in its place")
+            ended_early = child.finish(2) is not None
+            if not ended_early:
+                child.process.send_signal(signal.SIGTERM)
+                child.finish(60)
+        check(f"{ranks} rank(s): a save that finds no folder is no end of the run", not ended_early and "the run goes on" in child.out, (child.out[-300:], child.err[-500:]))
+        rescued = list(work.glob("*-rescued/step-*"))
+        check(f"{ranks} rank(s): the state is in another place", len(rescued) == 1 and "nothing is lost" in child.err, (rescued, child.err[-500:]))
+        for folder in work.glob("*-rescued"):
+            shutil.rmtree(folder)
 
     # The best one by evaluation stays.
     best = work / "best"
