@@ -30,6 +30,7 @@ constexpr auto kVerdictWait = std::chrono::milliseconds(3000);
 constexpr auto kCancelWait = std::chrono::milliseconds(100);
 /// The last words of a rank that is lost are at most so old.
 constexpr double kReportSeconds = 0.25;
+constexpr double kRefusalSeconds = 3;
 constexpr auto kRetryWait = std::chrono::milliseconds(100);
 /// The person hears what is awaited after so long, and then after twice, four times, ... as long.
 constexpr double kNoticeSeconds = 10;
@@ -204,9 +205,16 @@ void SocketChannel::talk() {
         open = false;
         loseServer();
       }
-    } else if (open && welcomed_) {
+    } else if (open) {
       silentSeconds_ += passed;
-      if (silentSeconds_ >= options_.timeoutSeconds)
+      // Rank 0 says who is missing when its own time is over: it is given a little longer.
+      if (!welcomed_ && silentSeconds_ >= options_.timeoutSeconds + kRefusalSeconds)
+        setFailure({unavailable(fmt::format("rank {}: {} takes connections, but rank 0 has not spoken there for "
+                                            "{:.0f} s: another program may have that port (choose another with "
+                                            "--rendezvous or MASTER_PORT), or rank 0 is stopped",
+                                            rank_, options_.place.text(), silentSeconds_)),
+                    0, true, rank_});
+      else if (welcomed_ && silentSeconds_ >= options_.timeoutSeconds)
         setFailure(
             {unavailable(fmt::format("rank 0 was not heard for {:.0f} s: its process is stopped or its host cannot "
                                      "be reached (--timeout={:g}); it was last heard in {}; rank {}: {}",

@@ -332,6 +332,14 @@ TEST(TcpRanks, ARankThatDoesNotReachTheFirstSaysWhere) {
   EXPECT_THAT(messageOf(joinRun(options)), HasSubstr("rank 1 does not reach rank 0 at " + place.text()));
 }
 
+TEST(TcpRanks, APortWhereNobodySpeaksIsGivenUp) {
+  auto [listener, place] = *listenLocally();
+  JoinOptions options{.rank = 1, .world = 2, .place = place};
+  options.timeoutSeconds = 0.3;
+  EXPECT_THAT(messageOf(joinRun(options)), HasSubstr(place.text() + " takes connections, but rank 0 has not spoken"));
+  close(listener);
+}
+
 TEST(TcpRanks, StrangersDoNotDisturb) {
   std::atomic<int> strangers{0};
   Channels channels = channelsOf(joinAll(2, [&](JoinOptions &o) {
