@@ -3,6 +3,7 @@
 #include "compiler/Codegen/Fp8Conversion.h"
 #include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/TargetMachines.h"
+#include "compiler/Support/ScratchFolder.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -117,11 +118,10 @@ static Error write(StringRef path, StringRef text) {
   raw_fd_ostream stream(path, error);
   stream << text;
   stream.close();
-  if (error || stream.has_error()) {
-    stream.clear_error();
-    return createStringError("cannot write " + path + " (is the temporary folder full?)");
-  }
-  return Error::success();
+  if (!error)
+    error = stream.error();
+  stream.clear_error();
+  return error ? createStringError(scratchProblem("cannot write " + path, error)) : Error::success();
 }
 
 static Expected<std::string> read(StringRef path) {
@@ -170,7 +170,7 @@ static bool giveRegisters(Module &module, const KernelImage &image) {
 static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("ztc-ptx", folder))
-    return createStringError("cannot create a temporary folder for the assembler: " + error.message());
+    return createStringError(scratchProblem("cannot create a temporary folder for the assembler", error));
   scope_exit cleanup([&] { (void)sys::fs::remove_directories(folder); });
   std::string input = (folder + "/kernels.ptx").str(), output = (folder + "/kernels.cubin").str(),
               log = (folder + "/log").str();

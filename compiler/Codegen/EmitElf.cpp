@@ -2,6 +2,7 @@
 #include "compiler/Codegen/CompileParts.h"
 #include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/TargetMachines.h"
+#include "compiler/Support/ScratchFolder.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
@@ -38,10 +39,10 @@ static Error write(const std::string &file, StringRef bytes) {
   raw_fd_ostream stream(file, error);
   stream << bytes;
   stream.close();
-  if (!error && !stream.has_error())
-    return Error::success();
+  if (!error)
+    error = stream.error();
   stream.clear_error();
-  return createStringError("cannot write " + file + " (is the temporary folder full?)");
+  return error ? createStringError(scratchProblem("cannot write " + file, error)) : Error::success();
 }
 
 /// Fails with the first of `wanted` that a shared object does not define.
@@ -70,7 +71,7 @@ Expected<std::string> linkObjects(ArrayRef<std::string> objects, bool imports, c
   std::lock_guard<std::mutex> lock(mutex);
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("ztc-link", folder))
-    return createStringError("cannot create a temporary folder for the linker: " + error.message());
+    return createStringError(scratchProblem("cannot create a temporary folder for the linker", error));
   scope_exit cleanup([&] { (void)sys::fs::remove_directories(folder); });
   std::string output = (folder + "/kernels.so").str();
   std::vector<std::string> inputs;

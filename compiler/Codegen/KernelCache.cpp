@@ -93,11 +93,16 @@ std::optional<std::string> KernelCache::find(const std::string &key) const {
 void KernelCache::store(const std::string &key, StringRef bytes) const {
   if (!isOpen())
     return;
-  // Under its name at once, and whole.
-  consumeError(writeToOutput(pathOf(key), [&](raw_ostream &stream) {
-    stream << checksumOf(bytes) << bytes;
-    return Error::success();
-  }));
+  // Under its name at once, and whole; where the disk is full, not at all.
+  Expected<sys::fs::TempFile> entry = sys::fs::TempFile::create(pathOf(key) + "-%%%%%%");
+  if (!entry)
+    return consumeError(entry.takeError());
+  raw_fd_ostream stream(entry->FD, /*shouldClose=*/false);
+  stream << checksumOf(bytes) << bytes;
+  stream.flush();
+  const bool isWhole = !stream.has_error();
+  stream.clear_error();
+  consumeError(isWhole ? entry->keep(pathOf(key)) : entry->discard());
 }
 
 } // namespace ztc::codegen

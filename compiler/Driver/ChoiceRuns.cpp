@@ -101,6 +101,8 @@ void keep(const report::ChoiceTable &table, const ChoiceRun &run, const std::str
                                   {"predicted_seconds", run.choice.seconds},
                                   {"measured_seconds", run.measuredSeconds}})
       << "\n";
+  out.close();
+  out.clear_error(); // on a full disk there is no such line
 }
 
 } // namespace

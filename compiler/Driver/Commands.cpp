@@ -13,6 +13,7 @@
 #include "compiler/Report/Report.h"
 #include "compiler/Report/ReportPage.h"
 #include "compiler/Support/Nesting.h"
+#include "compiler/Support/OutputFile.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Core/Version.h"
@@ -23,7 +24,6 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <unistd.h>
@@ -120,13 +120,11 @@ static int writeText(const std::string &path, function_ref<void(llvm::raw_ostrea
     print(llvm::outs());
     return 0;
   }
-  std::error_code error;
-  llvm::ToolOutputFile out(path, error, llvm::sys::fs::OpenFlags::OF_None);
-  if (error)
-    return fail("cannot write " + path + ": " + error.message());
-  print(out.os());
-  out.keep();
-  return 0;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  print(stream);
+  const std::string problem = writeOutput(path, text);
+  return problem.empty() ? 0 : fail(problem);
 }
 
 /// Reads the file of --precision-policy into `o`; what is wrong with it, or "".

@@ -1,8 +1,7 @@
 // `ztc report`: logs of runs and a plan as one page.
 #include "compiler/Driver/Commands.h"
 #include "compiler/Report/ReportPage.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "compiler/Support/OutputFile.h"
 
 namespace ztc::driver {
 
@@ -53,18 +52,11 @@ int runReport(const std::vector<std::string> &inputs, const std::string &output)
   const std::string title = logs.empty()      ? "ztc: " + plans.front().first
                             : logs.size() > 1 ? "ztc: " + std::to_string(logs.size()) + " runs"
                                               : "ztc: " + logs.front().name;
-  std::error_code error;
-  llvm::ToolOutputFile out(output, error, llvm::sys::fs::OF_None);
-  if (error)
-    return fail("cannot write " + output + ": " + error.message());
-  report::printPage(out.os(), title, "", std::move(pageRuns), std::move(pagePlans));
-  out.os().flush();
-  if (out.os().has_error()) {
-    const std::string what = out.os().error().message();
-    out.os().clear_error();
-    return fail("cannot write " + output + ": " + what);
-  }
-  out.keep();
+  std::string page;
+  llvm::raw_string_ostream stream(page);
+  report::printPage(stream, title, "", std::move(pageRuns), std::move(pagePlans));
+  if (const std::string problem = writeOutput(output, page); !problem.empty())
+    return fail(problem);
   llvm::outs() << output << ": open it in a browser\n";
   return 0;
 }

@@ -14,6 +14,7 @@
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Support/Location.h"
 #include "compiler/Support/Nesting.h"
+#include "compiler/Support/ScratchFolder.h"
 #include "frontends/huggingface/Folder.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -155,6 +156,8 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     }
   // One thread: the IR of a step is small, and the thread pool costs more than it saves.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  // Nor with the operation in question: that may be the whole step.
+  context->printOpOnDiagnostic(false);
   // As MLIR prints errors; but names in files may hold what a terminal obeys.
   context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     std::string text;
@@ -167,6 +170,7 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     if (!isa<UnknownLoc>(diagnostic.getLocation()))
       stream << diagnostic.getLocation() << ": ";
     stream << "error: " << diagnostic;
+    lacksScratch |= diagnostic.str().ends_with(kScratchAdvice);
     if (!runningPass().empty())
       stream << " (" << runningPass() << ")";
     llvm::errs() << printable(seesIr() ? text : inPlainWords(std::move(text))) << "\n";
@@ -412,7 +416,7 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
     failed_ = info.phase;
     if (!collecting && seesIr())
       llvm::errs() << "ztc: phase " << info.name << " failed\n";
-    else if (!collecting && info.phase > Phase::Precision) // no option of the user leads there
+    else if (!collecting && !lacksScratch && info.phase > Phase::Precision) // no option of the user leads there
       llvm::errs()
           << "ztc: this is a limit of ztc, not a mistake in the model: please report it with the graph and the "
              "command (phase "

@@ -200,6 +200,7 @@ private:
   std::optional<StepProbe> offloadProbe;  ///< of what was chosen to lie below the device, until somebody asks for it
   std::optional<Phase> failed_;
   bool collecting = false, keepsForms = false;
+  bool lacksScratch = false; ///< an error was one of the system's temporary folder
   bool verifies = true;
   bool valid = true;
 };

@@ -1,6 +1,7 @@
 // What a session leaves to look at between passes: the step after each phase, its kernels at each level.
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Session.h"
+#include "compiler/Support/OutputFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
@@ -17,16 +18,16 @@ static LogicalResult writeDump(StringRef folder, const Twine &name, const Twine 
     return failure();
   }
   std::string file = (folder + "/" + name + ".mlir").str();
-  std::error_code error;
-  llvm::raw_fd_ostream out(file, error);
-  if (error) {
-    llvm::errs() << "ztc: cannot write " << file << ": " << error.message() << "\n";
-    return failure();
-  }
+  std::string text;
+  llvm::raw_string_ostream out(text);
   OpPrintingFlags flags;
   flags.enableDebugInfo(true, false);
   out << "// " << heading << "\n";
   module.print(out, flags);
+  if (const std::string problem = writeOutput(file, text); !problem.empty()) {
+    llvm::errs() << "ztc: --dump-phases: " << problem << "\n";
+    return failure();
+  }
   return success();
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/Driver/SmallModel.h"
 #include "compiler/Driver/VerifyKernels.h"
 #include "compiler/Driver/VerifyPlan.h"
+#include "compiler/Support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -90,12 +91,12 @@ void PassVerifier::report(const std::string &who, const Ran *ran, const verifica
   std::string text = ("ztc: --verify: " + who + " " + what + ": " + difference.text).str();
   if (ran) {
     std::string file = reproducer + "." + ran->name + ".mlir";
-    std::error_code error;
-    llvm::raw_fd_ostream out(file, error);
-    if (!error) {
-      OpPrintingFlags flags;
-      flags.enableDebugInfo(true, false);
-      ran->before.get().print(out, flags);
+    std::string before;
+    llvm::raw_string_ostream out(before);
+    OpPrintingFlags flags;
+    flags.enableDebugInfo(true, false);
+    ran->before.get().print(out, flags);
+    if (writeOutput(file, before).empty()) {
       text += "\n  the step before it is in " + file + "; the pass by itself: ztc-opt";
       for (const std::string &plugin : plugins)
         text += " --load-pass-plugin=" + plugin;

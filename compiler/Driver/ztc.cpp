@@ -8,8 +8,12 @@
 #include "compiler/Driver/UsedOptions.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/raw_ostream.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <stdexcept>
@@ -523,7 +527,30 @@ int run(int argc, char **argv, CompileOptions o) {
 
 } // namespace
 
+/// The exit status of a command that ended with `status`: what it printed has arrived, or that is an error too.
+static int withOutput(int status) {
+  llvm::outs().flush();
+  std::string problem;
+  if (llvm::outs().has_error())
+    problem = llvm::outs().error().message();
+  else if (!std::cout.flush()) // --help and --version
+    problem = "it takes no text";
+  // LLVM ends the program for an error that nobody has asked for.
+  llvm::outs().clear_error();
+  llvm::errs().clear_error();
+  if (problem.empty())
+    return status;
+  std::cerr << "ztc: cannot write to standard output: " << problem << "\n";
+  return status == 0 ? 1 : status;
+}
+
 int main(int argc, char **argv) {
+  // A file that was opened as 0, 1 or 2 would get what is printed.
+  (void)llvm::sys::Process::FixupStandardFileDescriptors();
+  // A file that reaches `ulimit -f` is an error of the write.
+  std::signal(SIGXFSZ, SIG_IGN);
+  llvm::install_fatal_error_handler(
+      [](void *, const char *reason, bool) { std::cerr << "ztc: LLVM: " << reason << "\n"; });
   try {
     std::vector<char *> words;
     CompileOptions options;
@@ -532,7 +559,7 @@ int main(int argc, char **argv) {
         options.mlirOptions.push_back(argv[i]);
       else
         words.push_back(argv[i]);
-    return run(int(words.size()), words.data(), std::move(options));
+    return withOutput(run(int(words.size()), words.data(), std::move(options)));
   } catch (const std::bad_alloc &) {
     std::cerr << "ztc: the host's memory does not suffice\n";
   } catch (const std::length_error &) { // what the standard library says names one of its functions

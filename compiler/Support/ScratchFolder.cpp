@@ -21,7 +21,13 @@ bool writeFile(const std::string &path, llvm::StringRef content) {
   llvm::raw_fd_ostream out(path, error);
   out << content;
   out.close();
-  return !error && !out.has_error();
+  const bool isWhole = !error && !out.has_error();
+  out.clear_error();
+  return isWhole;
+}
+
+std::string scratchProblem(const llvm::Twine &what, std::error_code error) {
+  return (what + ": " + error.message() + kScratchAdvice).str();
 }
 
 } // namespace ztc

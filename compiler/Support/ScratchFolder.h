@@ -3,6 +3,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
 #include <string>
+#include <system_error>
 
 namespace ztc {
 
@@ -23,5 +24,10 @@ public:
 
 /// Whether all of `content` is in the file.
 bool writeFile(const std::string &path, llvm::StringRef content);
+
+/// What to do where the system's temporary folder takes no file: how scratchProblem() ends.
+inline constexpr llvm::StringLiteral kScratchAdvice = "; free some space there, or name another folder with TMPDIR";
+/// A message about a file of a short while that could not be written: `what` failed for `error`.
+std::string scratchProblem(const llvm::Twine &what, std::error_code error);
 
 } // namespace ztc

@@ -43,10 +43,8 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
     if (failed(wanted))
       return signalPassFailure();
     FailureOr<std::vector<CompiledImage>> images = codegen::compileKernels(kernels, *wanted, cache);
-    if (failed(images)) {
-      module.emitError("kernels could not be compiled");
+    if (failed(images))
       return signalPassFailure();
-    }
     bool complete = true;
     for (auto kernel : module.getOps<plan_ir::KernelOp>()) {
       SmallVector<Attribute> found = versions(*images, kernel.getSymName(), kernels);

@@ -1,0 +1,13 @@
+// Files that the compiler leaves behind: whole, or a message.
+#pragma once
+#include "llvm/ADT/StringRef.h"
+#include <string>
+
+namespace ztc {
+
+/// Writes `text` to `path`: a file is replaced in one go, a device or a pipe is written to. "" where it arrived, else
+/// what went wrong. To be preferred to LLVM's streams into files: these end the program where nobody asks them for
+/// their error.
+std::string writeOutput(const std::string &path, llvm::StringRef text);
+
+} // namespace ztc
