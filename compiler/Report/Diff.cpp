@@ -5,8 +5,11 @@
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <utility>
 
 using llvm::formatv;
 using llvm::raw_ostream;
@@ -108,11 +111,12 @@ void printLayers(raw_ostream &out, const Side &a, const Side &b) {
       same = changes.insert(changes.end(), {change, {}});
     same->second.insert(layer);
   }
-  out << "by block, each:\n";
+  const char *heading = "by block, each:\n";
   for (const auto &[change, where] : changes) {
     const auto &[one, two] = change;
     if (one == two)
       continue;
+    out << std::exchange(heading, "");
     std::string which = "in no block";
     if (*where.begin() >= 0)
       which = (where.size() == 1 ? "block " : "blocks ") + layersText(where);
@@ -122,6 +126,15 @@ void printLayers(raw_ostream &out, const Side &a, const Side &b) {
       out << formatv("; {0} -> {1} flops", one.flops, two.flops);
     out << "\n";
   }
+}
+
+/// How many of a plan's entries of one kind differ, in their order: what no number above shows.
+template <typename Entries> void printOther(raw_ostream &out, const char *what, const Entries &a, const Entries &b) {
+  int differing = std::abs(a.size() - b.size());
+  for (int i = 0; i < std::min(a.size(), b.size()); ++i)
+    differing += a[i].SerializeAsString() != b[i].SerializeAsString();
+  if (differing)
+    out << formatv("{0}: {1} of {2} differ\n", what, differing, std::max(a.size(), b.size()));
 }
 
 /// The steps of a program as lines, counted; those of all blocks as one.
@@ -178,6 +191,12 @@ StatusOr<bool> printPlanDiff(raw_ostream &out, const LoadedPlan &a, const Loaded
   printTraffic(out, one, two);
   printLayers(out, one, two);
   printSteps(out, a.plan, b.plan);
+  printOther(out, "parameters, with their sources", a.plan.parameters(), b.plan.parameters());
+  printOther(out, "constants", a.plan.constants(), b.plan.constants());
+  printOther(out, "kernels, as they are launched", a.plan.kernels(), b.plan.kernels());
+  printOther(out, "images of machine code", a.plan.images(), b.plan.images());
+  if (a.plan.ztc_version() != b.plan.ztc_version())
+    out << formatv("made by ztc {0} -> {1}\n", a.plan.ztc_version(), b.plan.ztc_version());
   return true;
 }
 

@@ -65,4 +65,10 @@ with scratch() as work:
         done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", BIN / "ztc", *more], stderr=subprocess.PIPE, text=True)
         check(f"{name} with a closed one", done.returncode == 0, (done.returncode, done.stderr[-300:]))
     check("the plan is a plan", run("ztc", "inspect", out / "full.bin", expect=None).returncode == 0)
+
+    # Plans that differ where no number does.
+    run("ztc", "compile", MODEL, "--batch=1", "--seq=8", "--target=host", "-o", out / "host.bin")
+    run("ztc", "compile", MODEL, *SIZES, "-o", out / "one.bin")
+    done = run("ztc", "diff", out / "one.bin", out / "host.bin", expect=1)
+    check("other machine code is said", "images of machine code: 1 of 2 differ" in done.stdout, done.stdout[-300:])
 finish()
