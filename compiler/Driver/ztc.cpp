@@ -476,9 +476,13 @@ int run(int argc, char **argv, CompileOptions o) {
   }
   for (const CLI::App *command : app.get_subcommands())
     for (const CLI::Option *option : command->get_options())
-      if (option->count() > 0)
+      if (option->count() > 0) {
+        if (std::ranges::count(option->results(), "") > 0)
+          return usageError(option->get_name() + ": an empty word stands where a value is expected (a shell variable "
+                                                 "that is not set?)");
         for (const std::string &name : option->get_lnames())
           o.given.insert(name);
+      }
   const Environment outside = environment();
   for (CLI::App *command : {compile, memory})
     if (*command) {

@@ -476,6 +476,11 @@ parseCommandLine(int argc, const char *const *argv) {
   } catch (const std::exception &e) {
     return invalidArgument(oneLine(e.what()));
   }
+  for (const CLI::Option *option : app.get_options())
+    if (option->get_type_name() != "TEXT" && std::ranges::count(option->results(), "") > 0)
+      return invalidArgument(fmt::format("{}: an empty word stands where {} is expected (a shell variable that is not "
+                                         "set?)",
+                                         option->get_name(), option->get_type_name()));
   if (wantsLibraries)
     return Result(LibraryQuestion{});
   if (wantsLinks)

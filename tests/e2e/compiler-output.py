@@ -71,4 +71,7 @@ with scratch() as work:
     run("ztc", "compile", MODEL, *SIZES, "-o", out / "one.bin")
     done = run("ztc", "diff", out / "one.bin", out / "host.bin", expect=1)
     check("other machine code is said", "images of machine code: 1 of 2 differ" in done.stdout, done.stdout[-300:])
+
+    for program, words in (("ztc", ["compile", MODEL, *SIZES, "-o", out / "empty.bin", "--weights", ""]), ("ztc-run", [plan, "--device=cpu", "--steps=1", "--save", ""])):
+        one_message(f"an empty word of {program}", run(program, *words, expect=None), words[-2], "empty word", expect=2)
 finish()
