@@ -127,6 +127,22 @@ private:
   int descriptor_;
 };
 
+Status checkCancelled(const std::string &path, const TextOptions &options) {
+  if (!options.cancelled || !options.cancelled())
+    return Status::ok();
+  return failedPrecondition(fmt::format(
+      "stopped by a signal while the tokens of '{}' were made: no step was taken, start the run again", path));
+}
+
+/// What processes have left that were killed while they wrote: it may be as large as the data. Who holds the lock is
+/// the only one that writes.
+void removeUnfinished(const std::string &folder, const std::string &prefix) {
+  const StatusOr<std::vector<std::string>> names = listFolder(folder);
+  for (const std::string &name : names.isOk() ? *names : std::vector<std::string>())
+    if (name.starts_with(prefix))
+      (void)removeAll(folder + "/" + name).isOk();
+}
+
 Status writeTokens(const std::string &path, const std::string &sha256, const TextOptions &options, const File &file) {
   ZTC_ASSIGN_OR_RETURN(DocumentReader reader, DocumentReader::open(path));
   TokenWriter writer(options, file);
@@ -145,6 +161,7 @@ Status writeTokens(const std::string &path, const std::string &sha256, const Tex
     bytes = 0;
     if (options.progress)
       options.progress(path, reader.done(), reader.size());
+    ZTC_RETURN_IF_ERROR(checkCancelled(path, options));
   }
   if (reader.sha256() != sha256)
     return dataLoss(fmt::format("'{}' has changed while it was read", path));
@@ -168,9 +185,11 @@ StatusOr<TokenFile> tokenizeFile(const std::string &path, const TextOptions &opt
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (options.progress)
         options.progress(path, 0, 0);
+      ZTC_RETURN_IF_ERROR(checkCancelled(path, options));
     }
     if (pathExists(made))
       return TokenFile{made, false};
+    removeUnfinished(folder, name + ".tokens.tmp-");
     const Status written = replaceFile(made, write);
     if (written.isOk())
       return TokenFile{made, false};

@@ -17,6 +17,8 @@ struct TextOptions {
   uint32_t threads = 1;
   /// Every now and then: bytes of text that are done, of so many.
   std::function<void(const std::string &path, uint64_t done, uint64_t all)> progress = {};
+  /// Asked as often: true ends the work (a signal came). May be empty.
+  std::function<bool()> cancelled = {};
 };
 
 /// Layout: this header, then a u32 for each token of which the highest bit says that it does not count as a target, the
@@ -38,7 +40,7 @@ struct TokenFile {
 };
 
 /// Finds or makes the token file of `path`. One of several processes of this host makes it, the others wait for that
-/// one.
+/// one. FailedPrecondition where it was cancelled: nothing of the file is left then.
 StatusOr<TokenFile> tokenizeFile(const std::string &path, const TextOptions &options);
 
 } // namespace ztc

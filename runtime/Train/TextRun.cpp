@@ -5,6 +5,7 @@
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Text/Unicode.h"
 #include "runtime/Train/Session.h"
+#include "runtime/Train/Signals.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
@@ -32,6 +33,7 @@ TextOptions textOptions(const RunOptions &options, std::shared_ptr<const Tokeniz
     if (done < all && progress.isDue(now, false))
       progress.show(fmt::format("tokenizing {}: {:.0f} %", path, 100 * double(done) / double(all)), now);
   };
+  out.cancelled = [] { return stopSignal() != 0; };
   return out;
 }
 

@@ -3,7 +3,7 @@
 import json
 import struct
 
-from support import check, finish, read_log, run, scratch, write_tiny_llama
+from support import BIN, Running, check, finish, read_log, run, scratch, wait_until, write_tiny_llama
 
 LETTERS = {}  # GPT-2's letters for bytes
 for byte in range(256):
@@ -72,4 +72,24 @@ with scratch() as work:
     check("a token beyond the vocabulary is said with its text", done.returncode == 1 and "becomes the token 300 ('<end>')" in done.stderr, done.stderr)
     done, _ = train(work / "text.txt", "--tokenizer", work / "model")
     check("a folder without a tokenizer is said", done.returncode == 1 and "has no tokenizer.json" in done.stderr, done.stderr)
+
+    # Text that takes a while: whoever stops meanwhile is obeyed, whoever is killed leaves nothing for ever.
+    large = work / "large.txt"
+    large.write_text(TEXT * 30000)
+    folder = work / "cache/ztc/tokens"
+    command = [BIN / "ztc-run", work / "plan.bin", "--data", large, "--steps=1", "--no-save", "--tokenizer", work / "tokenizer"]
+    begun = lambda: [p for p in folder.glob("*.tokens.tmp-*") if p.stat().st_size]
+    with Running(command, env=environment) as child:
+        check("tokens are on their way", wait_until(begun, 60))
+        child.process.kill()
+        child.finish(10)
+    check("a run that is killed leaves what it had", len(begun()) == 1)
+    with Running(command, env=environment) as child:
+        wait_until(lambda: begun() and f"tmp-{child.pid}" in begun()[-1].name, 60)
+        left = [p.name for p in begun()]
+        child.process.terminate()
+        status = child.finish(60)
+    check("the next one removes it", left == [x for x in left if x.endswith(f"tmp-{child.pid}")], left)
+    check("a signal ends the making of tokens", status == 1 and "while the tokens of" in child.err and len(child.err.splitlines()) == 1, (status, child.err))
+    check("nothing of them is left", not list(folder.glob("*.tmp-*")), list(folder.glob("*.tmp-*")))
 finish()
