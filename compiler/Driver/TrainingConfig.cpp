@@ -101,14 +101,29 @@ void TrainingConfig::add(const std::string &file, const Value &value, ConfigFiel
   found.push_back({file, value.field, value.text, fate, text});
 }
 
+bool TrainingConfig::isTakenAs(const std::string &file, const Value &value, StringRef option, StringRef text) {
+  const std::string problem = problemOfNumber(option, text);
+  if (problem.empty())
+    return true;
+  if (asksForNothing(text))
+    add(file, value, ConfigField::NotNeeded, "nothing is asked for");
+  else
+    add(file, value, ConfigField::NotThere, problem);
+  return false;
+}
+
 void TrainingConfig::compileOption(const std::string &file, const Value &value, const std::string &name,
                                    const std::string &text) {
+  if (!isTakenAs(file, value, name, text))
+    return;
   compileWords.emplace_back(name, text);
   add(file, value, ConfigField::Taken, "--" + name + "=" + text);
 }
 
 void TrainingConfig::runOption(const std::string &file, const Value &value, const std::string &name,
                                const std::string &text) {
+  if (!isTakenAs(file, value, name, text))
+    return;
   runWords.emplace_back(name, text);
   add(file, value, ConfigField::Taken, "ztc-run --" + name + (text.empty() ? "" : "=" + text));
 }
@@ -145,7 +160,8 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     return true;
   }
   if (field == "gradient_accumulation_steps") {
-    add(file, value, ConfigField::Taken, "in the global batch");
+    if (isTakenAs(file, value, "accumulate", value.text))
+      add(file, value, ConfigField::Taken, "in the global batch");
     return true;
   }
   if (field == "max_steps" || field == "num_train_epochs" || field == "num_epochs") {
@@ -319,7 +335,8 @@ void TrainingConfig::readDeepSpeed(const std::string &file, std::vector<Value> v
       compileOption(file, value, "batch", value.text);
     } else if (field == "gradient_accumulation_steps") {
       arguments.emplace_back(field.str(), value.text);
-      add(file, value, ConfigField::Taken, "in the global batch");
+      if (isTakenAs(file, value, "accumulate", value.text))
+        add(file, value, ConfigField::Taken, "in the global batch");
     } else if (field == "train_batch_size") {
       if (value.text == "auto")
         add(file, value, ConfigField::Taken, "ranks x micro-batch x gradient_accumulation_steps");

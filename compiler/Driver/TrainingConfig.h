@@ -53,6 +53,9 @@ private:
   void takeOffload(const std::string &file, const Value &value);
   bool takeCommon(const std::string &file, const Value &value);
   void add(const std::string &file, const Value &value, ConfigField::Fate fate, const std::string &text);
+  /// False where `option` takes numbers and `text` is none of them: the field is then one that asks for nothing, or one
+  /// that ztc has nothing for.
+  bool isTakenAs(const std::string &file, const Value &value, llvm::StringRef option, llvm::StringRef text);
   void compileOption(const std::string &file, const Value &value, const std::string &name, const std::string &text);
   void runOption(const std::string &file, const Value &value, const std::string &name, const std::string &text);
   std::string hf(llvm::StringRef name) const;

@@ -1,5 +1,10 @@
 #include "compiler/Driver/TrainingConfigFields.h"
+#include "compiler/Driver/CommandText.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -166,6 +171,49 @@ bool asksForNothing(StringRef text) {
 std::optional<double> numberIn(StringRef text) {
   double value = 0;
   return text.trim().getAsDouble(value) ? std::nullopt : std::optional(value);
+}
+
+namespace {
+/// The numbers that an option of ztc or ztc-run takes.
+struct NumberRange {
+  StringLiteral option;
+  bool isWhole;
+  double least, most;
+};
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr NumberRange kRanges[] = {{"batch", true, 1, 1 << 20},
+                                   {"seq", true, 1, 1 << 24},
+                                   {"global-batch", true, 1, 1 << 24},
+                                   {"accumulate", true, 1, 1 << 20},
+                                   {"zero", true, 0, 3},
+                                   {"steps", true, 1, kNoLimit},
+                                   {"save-every", true, 1, kNoLimit},
+                                   {"eval-every", true, 1, kNoLimit},
+                                   {"keep", true, 1, kNoLimit},
+                                   {"patience", true, 1, kNoLimit},
+                                   {"seed", true, 0, kNoLimit},
+                                   {"epochs", false, 0.0001, 1e9},
+                                   {"lr", false, 0, kNoLimit},
+                                   {"weight-decay", false, 0, kNoLimit},
+                                   {"clip", false, 0, kNoLimit},
+                                   {"epsilon", false, 0, kNoLimit},
+                                   {"beta1", false, 0, 1},
+                                   {"beta2", false, 0, 1},
+                                   {"min-lr-ratio", false, 0, 1}};
+} // namespace
+
+std::string problemOfNumber(StringRef option, StringRef text) {
+  const auto *range = find_if(kRanges, [&](const NumberRange &known) { return known.option == option; });
+  if (range == std::end(kRanges))
+    return {};
+  const std::optional<double> number = numberIn(text);
+  const bool isWritten = number && (!range->isWhole || all_of(text.trim(), isDigit));
+  if (isWritten && std::isfinite(*number) && *number >= range->least && *number <= range->most)
+    return {};
+  return ("--" + option + " takes " + (range->isWhole ? "whole numbers" : "numbers") + " from " +
+          decimal(range->least) + (range->most < kNoLimit ? " to " + decimal(range->most) : ""))
+      .str();
 }
 
 ArrayRef<std::pair<StringLiteral, StringLiteral>> defaultArguments() {

@@ -25,5 +25,7 @@ bool saysYes(llvm::StringRef text);
 bool asksForNothing(llvm::StringRef text);
 /// A whole text that is a number.
 std::optional<double> numberIn(llvm::StringRef text);
+/// Which numbers an option takes, where `text` is none of them; "" where it is, and for options that take other words.
+std::string problemOfNumber(llvm::StringRef option, llvm::StringRef text);
 
 } // namespace ztc::driver

@@ -262,6 +262,14 @@ for name, old, new in (("type", "type: alpaca", "type: gpteacher"), ("type.field
                        ("message_property_mappings.content", "content: value", "content: said"), ("chat_template", "chat_template: jinja", "chat_template: chatml")):
     refused = plan(write("refused.yml", FORMS.replace(old, new)), expect=2).stderr
     check(f"of a set, {name} is refused by its place", re.search(r"ztc has nothing for datasets\[\d\]\." + re.escape(name) + ";", refused), refused)
+for field, option, value in (("sequence_len", "seq", "many"), ("sequence_len", "seq", "-1"), ("micro_batch_size", "batch", "0"), ("micro_batch_size", "batch", "1.5"), ("learning_rate", "lr", "fast"),
+                             ("gradient_accumulation_steps", "accumulate", "1e30"), ("num_epochs", "epochs", "0")):
+    done = plan(write("number.yml", f"base_model: x\n{field}: {value}\n"), expect=2)
+    check(f"{field}: {value} is refused with the numbers that there are", f"nothing for {field};" in done.stderr and f"--{option} takes " in fates(done.stdout)[field][1], (done.stdout, done.stderr))
+done = plan(write("stage.json", {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 99}}), expect=2)
+check("a ZeRO stage that there is not is refused", fates(done.stdout)["zero_optimization.stage"][1] == "--zero takes whole numbers from 0 to 3", done.stdout)
+done = plan(write("nothing.yml", "base_model: x\nsequence_len: null\n"))
+check("a number that asks for nothing is the default", fates(done.stdout)["sequence_len"][0] == "not needed", done.stdout)
 refused = plan(write("expression.yml", SETS.replace("[q_proj, v_proj]", "'.*(q|v)_proj'")), expect=2).stderr
 check("modules by an expression are refused", "lora_target_modules" in refused, refused)
 
