@@ -118,38 +118,6 @@ Value DecoderBuilder::positionRows() {
   return graph.add("Gather", {parameter(table + ".weight", {count, decoder.hidden}), rows}, {{"axis", int64_t(0)}});
 }
 
-/// a x^2 + x / 2 above 0, b (e^x - 1 - x) + x / 2 below, where a = softplus(alpha_p), b = 1/2 + softplus(alpha_n).
-Value DecoderBuilder::xielu(const std::string &module, Value x) {
-  std::string path = inside(module, "act_fn.");
-  Value above = graph.add("Softplus", {parameter(path + "alpha_p", {1})}),
-        below = graph.add("Add", {graph.add("Softplus", {parameter(path + "alpha_n", {1})}), graph.scalar(0.5)});
-  Value square = graph.add("Mul", {graph.add("Mul", {x, x}), above});
-  Value small = graph.add("Exp", {graph.add("Min", {x, graph.scalar(-1e-6f)})}); // e^x of large x would be infinite
-  small = graph.add("Sub", {graph.add("Sub", {small, graph.scalar(1)}), x});
-  Value curve =
-      graph.add("Where", {graph.add("Greater", {x, graph.scalar(0)}), square, graph.add("Mul", {small, below})});
-  return graph.add("Add", {curve, graph.add("Mul", {x, graph.scalar(0.5)})});
-}
-
-Value DecoderBuilder::activate(Activation activation, const std::string &module, Value x) {
-  switch (activation) {
-  case Activation::Silu:
-    return graph.add("Mul", {x, graph.add("Sigmoid", {x})});
-  case Activation::GeluTanh:
-    return graph.add("Gelu", {x}, {{"approximate", std::string("tanh")}});
-  case Activation::Gelu:
-    return graph.add("Gelu", {x});
-  case Activation::Relu:
-    return graph.add("Relu", {x});
-  case Activation::Xielu:
-    return xielu(module, x);
-  case Activation::ReluSquared:
-    break;
-  }
-  Value y = graph.add("Relu", {x});
-  return graph.add("Mul", {y, y});
-}
-
 Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x) {
   const FeedForward &f = layer.feedForward;
   std::string module = inside(path, decoder.names.feedForward);

@@ -28,8 +28,6 @@ private:
   Value embed(Value tokens);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value head(Value x);
-  Value activate(Activation activation, const std::string &module, Value x);
-  Value xielu(const std::string &module, Value x);
   Value positionRows();
   Value feedForward(const Layer &layer, const std::string &path, Value x);
   Value dense(const FeedForward &feedForward, const std::string &module, Value x);
@@ -38,6 +36,11 @@ private:
   std::string inside(const std::string &path, const std::string &name) const {
     return name.empty() ? path : path + "." + name;
   }
+
+  // BuildActivation.cpp
+  Value activate(Activation activation, const std::string &module, Value x);
+  Value xielu(const std::string &module, Value x);
+  Value laplace(Value x);
 
   // BuildAttention.cpp
   void addPositions(Value tokens);

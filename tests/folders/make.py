@@ -208,6 +208,14 @@ FOLDERS |= {
         "4": lambda c: changed(c, ["rope_parameters"], rotary_pct=0.4, rotary_emb_base=10000)}),
 }
 
+TINY = dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, vocab_size=41)
+FOLDERS |= {
+    "llama-quick-gelu": ("llama", base(**TINY, hidden_act="quick_gelu"), {}),
+    "arcee-mish": ("arcee", base(**TINY, hidden_act="mish", mlp_bias=True), {}),
+    "phi-tanh": ("phi", base(**TINY, hidden_act="tanh"), {}),
+    "starcoder2-leaky-relu": ("starcoder2", base(**TINY, hidden_act="leaky_relu"), {}),
+}
+
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 FOLDERS |= {
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(
@@ -226,6 +234,8 @@ FOLDERS |= {
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
 QWEN3_VISION = dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24, num_position_embeddings=16, deepstack_visual_indexes=[0])
 MORE = {
+    **{f"llama-{name.replace('_', '-')}": ("llama", base(**TINY, hidden_act=name), {}) for name in (
+        "gelu_10", "relu6", "hardswish", "sigmoid", "laplace", "sqrtsoftplus", "linear", "gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh", "gelu_python")},
     "persimmon-plain": ("persimmon", {k: v for k, v in base(qk_layernorm=False, num_attention_heads=2).items() if k != "num_key_value_heads"}, {}),
     "hunyuan-moe": ("hunyuan_v1_moe", base(head_dim=12, num_experts=4, moe_topk=2, experts="eager"), {}),
     "minimax-m2": ("minimax_m2", base(head_dim=12, num_local_experts=4, num_experts_per_tok=2, rotary_dim=6, experts="eager"), {}),
