@@ -71,6 +71,13 @@ static void readLatent(Config &config, Decoder &decoder, const Latent &defaults,
   decoder.ropes = {rope};
 }
 
+/// Of dense layers and of shared experts; routed ones have none.
+static void readFeedForwardBias(Config &config, Decoder &decoder) {
+  bool bias = config.flag("mlp_bias", false);
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.bias = bias;
+}
+
 void fillDeepSeekV3(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
              {.vocabulary = 129280,
@@ -154,9 +161,9 @@ void fillDeepSeekV2(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.vocabulary = 102400});
   if (decoder.layers.empty())
     return;
-  config.require("mlp_bias", {false, nullptr});
   readLatent(config, decoder,
              {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128}, true);
+  readFeedForwardBias(config, decoder);
   std::string method = config.text("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy")
     config.fail(config.describe("topk_method") + "; ztc supports \"greedy\" and \"group_limited_greedy\" only");
@@ -230,9 +237,9 @@ void fillMiniCpm3(Config &config, Decoder &decoder) {
   readCommon(config, decoder, defaults);
   if (decoder.layers.empty())
     return;
-  config.require("mlp_bias", {false, nullptr});
   readLatent(config, decoder,
              {.queryRank = 768, .keyRank = 256, .plainWidth = 64, .turningWidth = 32, .valueWidth = 64}, false);
+  readFeedForwardBias(config, decoder);
   double depth = std::sqrt(double(decoder.layers.size()));
   decoder.embeddingScale = config.number("scale_emb", 12);
   decoder.residualScale = config.optionalNumber("scale_depth", 1.4).value_or(depth) / depth;

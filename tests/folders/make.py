@@ -209,11 +209,15 @@ FOLDERS |= {
 }
 
 TINY = dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, vocab_size=41)
+TWO = base(**TINY) | dict(num_hidden_layers=2, num_key_value_heads=2)
 FOLDERS |= {
     "llama-quick-gelu": ("llama", base(**TINY, hidden_act="quick_gelu"), {}),
     "arcee-mish": ("arcee", base(**TINY, hidden_act="mish", mlp_bias=True), {}),
     "phi-tanh": ("phi", base(**TINY, hidden_act="tanh"), {}),
     "starcoder2-leaky-relu": ("starcoder2", base(**TINY, hidden_act="leaky_relu"), {}),
+    "deepseek-v2-biases": ("deepseek_v2", TWO | dict(mlp_bias=True) | DEEPSEEK, {"4": version4()}),
+    "minicpm3-biases": ("minicpm3", TWO | dict(mlp_bias=True, attention_bias=True, **{
+        k: DEEPSEEK[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")}), {}),
 }
 
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
