@@ -405,6 +405,14 @@ void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optiona
   }
 }
 
+void setNeededWindows(Config &config, Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window,
+                      const char *key) {
+  setWindows(decoder, sliding, window);
+  if (!window.value_or(0) && std::find(sliding.begin(), sliding.end(), true) != sliding.end())
+    config.fail("layer_types has 'sliding_attention', and " + config.describe(key) +
+                ", where transformers fails: write 'full_attention' for layers without a window");
+}
+
 void makeParallel(Decoder &decoder) {
   decoder.isParallel = true;
   decoder.names.feedForwardNorm = "";

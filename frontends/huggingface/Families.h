@@ -75,6 +75,9 @@ std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double
 void setBiases(Decoder &decoder, bool query, bool output, bool feedForward = false);
 /// The window of the layers whose type is sliding_attention; null: none.
 void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window);
+/// The same of model types of which transformers makes no mask without a window; `key` says that there is none.
+void setNeededWindows(Config &config, Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window,
+                      const char *key = "sliding_window");
 /// Attention and feed-forward read the same norm's result.
 void makeParallel(Decoder &decoder);
 /// ALiBi's slopes as in the paper: powers of 2^(-8 / n); where the heads are not a power of two, every second one of

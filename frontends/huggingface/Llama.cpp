@@ -38,9 +38,10 @@ void fillSmolLm3(Config &config, Decoder &decoder) {
   std::optional<int64_t> window = config.optionalInteger("sliding_window", std::nullopt);
   bool hasTypes = !config.texts("layer_types").empty();
   std::vector<bool> sliding = slidingLayers(config, decoder, [](int64_t, int64_t) { return false; }, 0);
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    if (useWindow && window && (hasTypes ? sliding[i] : decoder.layers[i].rope < 0))
-      decoder.layers[i].window = *window;
+  if (!hasTypes)
+    for (size_t i = 0; i < decoder.layers.size(); ++i)
+      sliding[i] = useWindow && window && decoder.layers[i].rope < 0;
+  setNeededWindows(config, decoder, sliding, window); // where layer_types asks for it, use_sliding_window is not read
 }
 
 static void readGranite(Config &config, Decoder &decoder, const Defaults &defaults) {

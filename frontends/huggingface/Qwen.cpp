@@ -12,16 +12,20 @@ static bool isEverySecondBefore(int64_t layer, int64_t end) {
   return layer % 2 == 0 && layer < end;
 }
 
-/// A window needs use_sliding_window, and holds in some layers.
+/// Without use_sliding_window transformers has no window, and fails where layer_types asks for one all the same.
 static void readWindows(Config &config, Decoder &decoder, int64_t mostByDefault = 28,
                         bool (*isSliding)(int64_t, int64_t) = isFromOn) {
   bool useWindow = config.flag("use_sliding_window", false);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096, 0);
   int64_t most = config.optionalInteger("max_window_layers", mostByDefault, 0).value_or(mostByDefault);
+  bool hasTypes = !config.texts("layer_types").empty();
   std::vector<bool> sliding = slidingLayers(config, decoder, isSliding, most);
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    if (useWindow && sliding[i])
-      decoder.layers[i].window = window.value_or(0);
+  if (!hasTypes && (!useWindow || !window))
+    return;
+  if (useWindow)
+    setNeededWindows(config, decoder, sliding, window);
+  else
+    setNeededWindows(config, decoder, sliding, std::nullopt, "use_sliding_window");
 }
 
 void fillQwen2(Config &config, Decoder &decoder) {

@@ -218,6 +218,9 @@ FOLDERS |= {
     "deepseek-v2-biases": ("deepseek_v2", TWO | dict(mlp_bias=True) | DEEPSEEK, {"4": version4()}),
     "minicpm3-biases": ("minicpm3", TWO | dict(mlp_bias=True, attention_bias=True, **{
         k: DEEPSEEK[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")}), {}),
+    # the mask is of layer_types; use_sliding_window only makes these where they are absent
+    "smollm3-types": ("smollm3", base(**TINY) | dict(num_hidden_layers=2, sliding_window=5, layer_types=THREE[:2]), {
+        "used": lambda c: changed(c, use_sliding_window=True)}),
 }
 
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
