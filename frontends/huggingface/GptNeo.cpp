@@ -91,7 +91,9 @@ void fillMpt(Config &config, Decoder &decoder) {
   config.harmless({"expansion_ratio", "learned_pos_emb", "init_device", "norm_type", "init_config", "verbose",
                    "tokenizer_name", "emb_pdrop"});
   config.require("no_bias", {true});
-  config.require("logit_scale", {nullptr});
+  // MosaicML's own program multiplies logits by it; transformers, whose loss an export is to give, does not.
+  if (config.has("logit_scale") && !config.isNull("logit_scale"))
+    decoder.notes.push_back(config.describe("logit_scale") + ": transformers passes over it, and so does ztc");
   config.require("embedding_fraction", {1});
   Config attention = config.child("attn_config").value_or(Config(nlohmann::json::object(), ""));
   attention.require("alibi", {true});

@@ -132,6 +132,9 @@ with scratch() as work:
     check("said once: fresh weights", done.returncode == 0 and done.stdout.count("weights are fresh") == 1 and "without weights" not in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else "")
     done = attempt(work, "llava-vision", lambda c: c)
     check("said: a multi-modal model", done.returncode == 0 and "its language model (llama) is trained on text" in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else "")
+    done = attempt(work, "mpt-scale", lambda c: c)
+    is_said = "logit_scale is 0.3: transformers passes over it" in done.stdout
+    check("said: a scale that transformers passes over", done.returncode == 0 and is_said, "" if is_said else (done.stdout + done.stderr)[-300:])
     # Configurations of real size, as transformers writes its defaults: every key is known, and it takes seconds.
     for version in (5, 4):
         known_keys(work, version)
