@@ -1,6 +1,7 @@
 #include "frontends/onnx/Import.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
+#include "frontends/onnx/Aliases.h"
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/BuilderNames.h"
 #include "frontends/onnx/ExplainWeights.h"
@@ -225,6 +226,7 @@ private:
     if (!logits)
       return false;
     foldSequences(*model);
+    readAliases(*model);
     restoreBuilderNames(*model, checkpoint);
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));

@@ -161,6 +161,7 @@ STORED = {
     "gates": "op18",                # parameters that the exporter folded under exp, sigmoid, tanh, softplus and softmax
     "token-shift": "torchscript",   # 1 - w folded beside w
     "shared": "op18",               # one layer that runs three times, its matrices turned for each
+    "dictionaries": "torchscript",  # modules that are called twice or have one name in two ModuleDicts
     "gpt_oss": "plain",             # attention sinks, experts with biases, a clamped SwiGLU
     "opt-post": "past",             # keys and values of earlier tokens as inputs, norms after the sub-layer
     "starcoder2": "torchscript@slim", # what a simplifier leaves

@@ -221,7 +221,25 @@ class Retention(Decoder):
             return self.o(F.silu(self.gate(x)) * join_heads(unit(q @ k.transpose(-2, -1) * decay / math.sqrt(head_width()) @ v)))
 
 
+class Dictionaries(Decoder):
+    """ModuleDicts with the same keys, a norm and a matrix that each block calls twice: TorchScript numbers their names alike."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.twice = WeightNorm(base.WIDTH), linear(base.WIDTH, base.WIDTH)
+            self.attention = nn.ModuleDict({name: linear(base.WIDTH, base.WIDTH, True) for name in "abcd"})
+            self.feed = nn.ModuleDict({name: linear(base.WIDTH, base.WIDTH, True) for name in "ab"})
+
+        def forward(self, x):
+            h = self.norm(x)
+            x = x + self.attention["d"](causal(*(split_heads(self.attention[name](h), base.HEADS) for name in "abc")))
+            x = x + self.twice(F.silu(self.twice(x)))
+            return x + self.feed["b"](F.silu(self.feed["a"](self.norm(x))))
+
+
 MODULES = {
+    "dictionaries": Dictionaries,
     "cosine-attention": CosineAttention,
     "decays": Decays,
     "learned-slopes": LearnedSlopes,

@@ -163,6 +163,35 @@ TEST(OnnxNames, ContainersThatTorchScriptPassesOver) {
   EXPECT_EQ(moduleOf("blocks.0/proj"), "blocks.0.proj"); // the other one's attn is called, and would stand there
 }
 
+/// A module that is called twice, and modules of one name in two ModuleDicts: both get numbers.
+TEST(OnnxNames, NumberedPathsOfTorchScript) {
+  NamesModel m;
+  m.model.exporter = "pytorch 2.15.0";
+  auto reads = [&](const std::string &op, const std::string &path, const std::string &tensor) {
+    Node node = NamesModel::torchScript(op, "/" + path + "/" + op);
+    node.inputs = {"x", tensor};
+    m.model.nodes.push_back(node);
+  };
+  const Initializer &norm = m.add("layers.0.norm.weight", {4});
+  const Initializer &bias = m.add("layers.0.mlp.a.bias", {4});
+  m.add("layers.0.other.weight", {4});
+  const Initializer &folded = m.add("onnx::MatMul_7", {4, 4});
+  reads("Mul", "layers.0/norm", norm.name);
+  reads("Mul", "layers.0/norm_1", norm.name);
+  reads("Mul", "layers.0/norm_2", "layers.0.other.weight"); // merged by a tool: of another name
+  reads("MatMul", "layers.0/a", folded.name);
+  reads("Add", "layers.0/a_1", bias.name);
+  reads("Mul", "a/norm", m.add("left.a.norm.weight", {4}).name);
+  reads("Mul", "a/norm_1", m.add("right.a.norm.weight", {4}).name);
+  Names names(m.model);
+  std::vector<std::string> found;
+  for (const Node &node : m.model.nodes)
+    found.push_back(names.parameterOf(node, 1, *m.model.initializer(node.inputs[1])).name);
+  EXPECT_EQ(found, (std::vector<std::string>{"layers.0.norm.weight", "layers.0.norm.weight", "layers.0.norm_2.weight",
+                                             "layers.0.a.weight", "layers.0.mlp.a.bias", "left.a.norm.weight",
+                                             "right.a.norm.weight"}));
+}
+
 /// A parameter of the model itself has no dot in its name, and keeps its orientation as others do.
 TEST(OnnxNames, ParametersOfTheOutermostModule) {
   NamesModel m;
