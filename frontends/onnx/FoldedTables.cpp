@@ -72,7 +72,7 @@ public:
     for (const auto &file : files->files())
       for (const SafetensorsTensor &tensor : file->tensors()) {
         Shape table = tableShape(llvm::ArrayRef<int64_t>(tensor.shape));
-        bool mayBeRows = candidate.isAdded && !table.empty() && constant.shape.size() >= 2 &&
+        bool mayBeRows = !isBuffer(tensor) && candidate.isAdded && !table.empty() && constant.shape.size() >= 2 &&
                          table[1] == constant.shape.back() && table[0] >= rowsOf(constant);
         bool mayBeSpread = isParameter(tensor) && isUnread(tensor.name) && hasDimensionsOf(constant, tensor);
         if (!mayBeRows && !mayBeSpread)
@@ -125,9 +125,14 @@ private:
     Shape sizes = withoutOnes(tensor.shape);
     if (model.parameterTargets.empty())
       return sizes.size() == 1;
+    return !sizes.empty() && !isBuffer(tensor);
+  }
+
+  /// By dynamo's signature, where there is one.
+  bool isBuffer(const SafetensorsTensor &tensor) const {
     std::string name = model.graphName(tensor.name);
-    return !sizes.empty() &&
-           llvm::any_of(model.parameterTargets, [&](const auto &entry) { return entry.second == name; });
+    return !model.parameterTargets.empty() &&
+           llvm::none_of(model.parameterTargets, [&](const auto &entry) { return entry.second == name; });
   }
 
   /// The tensor's dimensions stand among the constant's, in this order.

@@ -65,7 +65,7 @@ std::string StoredTensors::nameOf(const Initializer &initializer) const {
   std::string own = names.checkpointName(initializer.name);
   for (const TensorView &tensor : tensors)
     if ((tensor.name == initializer.name || tensor.name == own) && tensor.count() == initializer.count())
-      return tensor.name;
+      return names.kindOfTensor(tensor.name) == Names::Kind::Buffer ? std::string() : tensor.name;
   if (hasValues && !wanted.isConstant())
     for (const TensorView &tensor : tensors)
       if (tensor.count() == initializer.count() && hasValuesOf(tensor, wanted))
