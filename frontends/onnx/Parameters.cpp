@@ -78,15 +78,38 @@ bool computes(const Node &node) {
          node.op == "PRelu" || node.op == "Conv" || node.op == "Gather" || node.op == "GatherND";
 }
 
+/// Dynamo's text of aten.group_norm(x, groups, weight, bias, ...), of which several nodes are made; "" of another call.
+StringRef groupNormArguments(const Node &node) {
+  StringRef text = node.fxNode;
+  constexpr StringRef kCall = "target=torch.ops.aten.group_norm.default](args = (";
+  const size_t at = text.find(kCall);
+  return at == StringRef::npos ? StringRef() : text.drop_front(at + kCall.size());
+}
+
+/// In the nodes of a call of group_norm: the ones and zeros of each group that its InstanceNormalization has, and
+/// those of each channel where the call has no weight or no bias.
+bool standsForNothingInGroups(const Node &node, unsigned index, StringRef arguments) {
+  if (node.op == "InstanceNormalization")
+    return index >= 1;
+  llvm::SmallVector<StringRef> operands;
+  arguments.split(operands, ", ");
+  const size_t place = node.op == "Mul" ? 2 : node.op == "Add" ? 3 : operands.size();
+  return place >= operands.size() || operands[place] == "None";
+}
+
 /// What exporters write where a norm has no weight or bias: ones or zeros, which TorchScript names by the node's path
 /// and dynamo by a number. A parameter, fresh or not, is an initializer under its own name, or the node names it.
 bool standsForNothing(const Node &node, unsigned index, const Initializer &initializer, const Names &names) {
-  if (!StringRef(node.op).ends_with("Normalization") || initializer.isExternal)
+  const StringRef groups = groupNormArguments(node);
+  if ((groups.empty() && !StringRef(node.op).ends_with("Normalization")) || initializer.isExternal)
     return false;
   bool saysWithout = !node.fxNode.empty() && !StringRef(node.fxNode).contains("%p_");
+  if (!groups.empty())
+    saysWithout = standsForNothingInGroups(node, index, groups);
   bool isUnnamed = StringRef(initializer.name).starts_with("/") ||
                    (saysWithout && names.checkpointName(initializer.name).empty() &&
-                    names.kindOfTensor(names.parameterOf(node, index, initializer).name) == Names::Kind::Buffer);
+                    (!groups.empty() ||
+                     names.kindOfTensor(names.parameterOf(node, index, initializer).name) == Names::Kind::Buffer));
   return isUnnamed && HostTensor::fromInitializer(initializer).isSplat();
 }
 

@@ -414,7 +414,8 @@ def check(path, ids, logits):
 def save(model, ours, folder):
     """The checkpoint as its owner would publish it."""
     if ours:
-        save_file({n: p.detach().contiguous() for n, p in model.named_parameters()}, folder / "model.safetensors")
+        tensors = model.state_dict() if getattr(model, "stores_buffers", False) else dict(model.named_parameters())
+        save_file({n: p.detach().contiguous() for n, p in tensors.items()}, folder / "model.safetensors")
     else:
         model.config.use_cache = False
         model.save_pretrained(folder)

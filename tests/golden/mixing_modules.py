@@ -238,8 +238,38 @@ class Dictionaries(Decoder):
             return x + self.feed["b"](F.silu(self.feed["a"](self.norm(x))))
 
 
+class Groups(Decoder):
+    """RetNet's norm of the heads of each token, GroupNorm with weights and without, and positions as sines that are stored and not trained."""
+
+    stores_buffers = True
+
+    class Block(Block):
+        def __init__(self):
+            super().__init__()
+            self.group, self.plain = nn.GroupNorm(base.HEADS, base.WIDTH), nn.GroupNorm(base.HEADS // 2, base.WIDTH, affine=False)
+
+        def attend(self, x):
+            y = causal(*self.heads(x))
+            return self.o(self.group(y.flatten(0, 1)).view_as(y))
+
+        def feed(self, x):
+            return super().feed(self.plain(x.flatten(0, 1)).view_as(x))
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.arange(base.LENGTH)[:, None] * torch.exp(-math.log(1e4) * torch.arange(0, base.WIDTH, 2) / base.WIDTH)
+        self.register_buffer("waves", torch.stack((angles.sin(), angles.cos()), -1).flatten(1))
+
+    def forward(self, ids):
+        x = self.embed(ids) + self.waves[: ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
 MODULES = {
     "dictionaries": Dictionaries,
+    "groups": Groups,
     "cosine-attention": CosineAttention,
     "decays": Decays,
     "learned-slopes": LearnedSlopes,
