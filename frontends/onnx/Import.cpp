@@ -189,7 +189,8 @@ public:
       return failure();
     // Another frontend reads the checkpoint's own tensors and folds nothing.
     if (options.weights.empty() && options.message.empty())
-      noteConstants(found, *model, names, report);
+      if (std::string problem = checkConstants(found, *model, names, options.freeze, report); !problem.empty())
+        return fail(problem);
     if (options.weights.empty() && options.message.empty() &&
         failed(undoFolded(emitter, WeightFacts(*model, names, familyOf(config)), path, options.freeze, report)))
       return failure();

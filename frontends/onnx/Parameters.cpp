@@ -174,7 +174,7 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
     if (std::string tensor = stored.nameOf(*initializer); !tensor.empty()) {
       found.names.insert(initializer->name);
       names.tell(initializer->name, tensor);
-    } else if (initializer->count() > 1) {
+    } else if (initializer->count() > 1 || !names.checkpointName(initializer->name).empty()) {
       found.constants.push_back(initializer);
     }
   }

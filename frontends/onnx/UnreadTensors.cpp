@@ -92,11 +92,26 @@ std::string untrainedSentence(ArrayRef<StringRef> names, StringRef constants) {
       constants.empty() ? "a constant" : ("the constant '" + constants + "'").str());
 }
 
+/// Neither a mask nor sines and cosines.
+bool hasOwnValues(const Model &model, const Initializer &constant) {
+  return valuesOf(viewOf(model, constant)).size() >= 3 && !holdsAngles(model, constant);
+}
+
+/// `with`: what the model computes with, before "it"; `remedy`: how the way out with dynamo begins.
+std::string unknownSentence(ArrayRef<StringRef> names, StringRef with, StringRef remedy) {
+  const bool isOne = names.size() == 1;
+  return llvm::formatv("'{0}' would not be trained: the model computes with {1}{2}, and this export does not tell "
+                       "whether {3}. {4} with dynamo=True, which does; what is a buffer, or is not to be trained, name "
+                       "with --freeze=REGEX",
+                       listed(names), with, isOne ? "it" : "them",
+                       isOne ? "it is a parameter or a buffer" : "they are parameters or buffers", remedy);
+}
+
 } // namespace
 
 std::string constantOfValues(const Model &model, ArrayRef<const Initializer *> constants) {
   for (const Initializer *constant : constants)
-    if (valuesOf(viewOf(model, *constant)).size() >= 3 && !holdsAngles(model, *constant))
+    if (hasOwnValues(model, *constant))
       return constant->name;
   return "";
 }
@@ -119,22 +134,31 @@ std::string noteUntrained(ArrayRef<std::string> untrained, const llvm::StringSet
   return "";
 }
 
-void noteConstants(const FoundParameters &found, const Model &model, const Names &names, ImportReport &report) {
-  std::vector<std::string> listedNames;
+std::string checkConstants(const FoundParameters &found, const Model &model, const Names &names, StringRef freeze,
+                           ImportReport &report) {
+  std::vector<std::string> unknown;
   auto add = [&](const Initializer *initializer) {
     std::string name = names.checkpointName(initializer->name);
     TensorView view = viewOf(model, *initializer);
     if (!name.empty() && names.kindOf(*initializer) != Names::Kind::Buffer && !isTable(view) &&
-        !holdsAngles(model, *initializer))
-      listedNames.push_back(std::move(name));
+        !holdsAngles(model, *initializer) && !isFrozen(name, freeze, report))
+      unknown.push_back(std::move(name));
   };
   llvm::for_each(found.constants, add);
   llvm::for_each(found.uncertain, add);
-  llvm::SmallVector<StringRef> views(listedNames.begin(), listedNames.end());
+  llvm::SmallVector<StringRef> views(unknown.begin(), unknown.end());
   if (!views.empty())
-    report.notes.push_back(llvm::formatv("nothing says whether {0} are parameters or buffers: not trained; --weights "
-                                         "or an export with dynamo=True tells",
-                                         listed(views)));
+    return unknownSentence(views, "", "Give the checkpoint with --weights, or export");
+  for (const Initializer *constant :
+       found.constants) // TorchScript's name of what it folded: from a state_dict's tensor
+    if (StringRef(constant->name).starts_with("onnx::") && hasOwnValues(model, *constant) &&
+        !isFrozen(constant->name, freeze, report))
+      return llvm::formatv("the constant '{0}' would not be trained: the exporter computed it from parameters or "
+                           "buffers whose names it left out. Give the checkpoint with --weights, or export with "
+                           "do_constant_folding=False (TorchScript) or dynamo=True; what is made of a buffer, or is "
+                           "not to be trained, name with --freeze=REGEX",
+                           constant->name);
+  return "";
 }
 
 std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> &used, const Unread &unread,
@@ -182,11 +206,7 @@ std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> 
       computed = source;
   }
   if (!uncertain.empty())
-    return llvm::formatv("'{0}' would not be trained: the model computes with {1} and with positions, and this export "
-                         "does not tell whether {2}. Export with dynamo=True, which does; what is a buffer, or is not "
-                         "to be trained, name with --freeze=REGEX",
-                         listed(uncertain), uncertain.size() == 1 ? "it" : "them",
-                         uncertain.size() == 1 ? "it is a parameter or a buffer" : "they are parameters or buffers");
+    return unknownSentence(uncertain, "positions and ", "Export");
   if (!lost.empty())
     return untrainedSentence(lost, computed);
   if (!buffers.empty())

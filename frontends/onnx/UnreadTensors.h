@@ -29,7 +29,10 @@ std::string noteUnread(llvm::ArrayRef<TensorView> checkpoint, const llvm::String
 std::string noteUntrained(llvm::ArrayRef<std::string> untrained, const llvm::StringSet<> &trained,
                           llvm::StringRef constant, llvm::StringRef freeze, ImportReport &report);
 
-/// Without a checkpoint: notes named tensors of the graph that data meet and that nothing says to be parameters.
-void noteConstants(const FoundParameters &found, const Model &model, const Names &names, ImportReport &report);
+/// Without a checkpoint: named tensors of the graph of which data meet a function, and that nothing says to be
+/// parameters, are an error, but for tables and what `freeze` matches; so is what TorchScript folded of tensors that it
+/// no longer names. Gives its sentence, else "".
+std::string checkConstants(const FoundParameters &found, const Model &model, const Names &names, llvm::StringRef freeze,
+                           ImportReport &report);
 
 } // namespace ztc::importer

@@ -326,7 +326,40 @@ TEST_F(Functions, WithPositionsOnlyThePersonKnows) {
   options.freeze = "slope";
   Imported frozen = against(onnx, tensors, options);
   EXPECT_TRUE(frozen.module) << frozen.errors;
-  EXPECT_THAT(import(onnx).report.notes, Contains(HasSubstr("whether model.layers.0.slope are parameters or buffers")));
+  expectError(import(onnx), "'model.layers.0.slope' would not be trained");
+  EXPECT_TRUE(import(onnx, options).module);
+}
+
+/// TorchScript without folding and without a checkpoint: exp(w), where w may be a buffer.
+TEST_F(Functions, WithoutACheckpointOnlyThePersonKnows) {
+  OnnxWriter writer = begin();
+  writer.floats("model.layers.0.logarithm", {H}, w);
+  writer.node("Exp", {"model.layers.0.logarithm"}, {"scale"});
+  writer.node("Mul", {"x", "scale"}, {"y"});
+  std::string onnx = finish(writer);
+  expectError(import(onnx), "the model computes with it, and this export does not tell");
+  expectError(import(onnx), "Give the checkpoint with --weights");
+  ImportOptions options;
+  options.freeze = "logarithm";
+  EXPECT_TRUE(import(onnx, options).module);
+  Imported imported = against(onnx, {{"model.layers.0.logarithm", {H}, w}});
+  EXPECT_GE(imported.argument("model.layers.0.logarithm"), 0);
+}
+
+/// A scalar that data are multiplied by, and what TorchScript folded of a tensor whose name it left out.
+TEST_F(Functions, WithoutACheckpointScalarsAndFoldedTensorsAreErrors) {
+  OnnxWriter scalar = begin();
+  scalar.floats("model.layers.0.gain", {}, {0.7f});
+  scalar.node("Mul", {"x", "model.layers.0.gain"}, {"y"});
+  expectError(import(finish(scalar)), "'model.layers.0.gain' would not be trained");
+  OnnxWriter folded = begin();
+  folded.floats("onnx::Mul_9", {1, 1, H}, mapped(w, [](float x) { return 3 * x; }));
+  folded.node("Mul", {"x", "onnx::Mul_9"}, {"y"});
+  std::string onnx = finish(folded);
+  expectError(import(onnx), "the constant 'onnx::Mul_9' would not be trained");
+  ImportOptions options;
+  options.freeze = "Mul_9";
+  EXPECT_TRUE(import(onnx, options).module);
 }
 
 } // namespace
