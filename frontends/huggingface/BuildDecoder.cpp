@@ -166,9 +166,9 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     Value both = graph.add("Add", {seen, feedForward(layer, path, between)});
     return added(x, both);
   }
-  x = added(x, seen);
-  Value thought = feedForward(layer, path, normed(names.feedForwardNorm, x));
-  return added(x, normed(names.afterFeedForwardNorm, thought));
+  x = added(decoder.addsToNormed ? in : x, seen);
+  Value between = normed(names.feedForwardNorm, x), thought = feedForward(layer, path, between);
+  return added(decoder.addsToNormed ? between : x, normed(names.afterFeedForwardNorm, thought));
 }
 
 Value DecoderBuilder::head(Value x) {

@@ -204,6 +204,7 @@ struct Decoder {
   bool inputsTransposed = false; ///< matrices are stored (in, out)
   bool isParallel = false;       ///< attention and feed-forward read the same input
   bool normsAfterSum = false;    ///< each norm of a block is of the sum after its half, as in the first Transformer
+  bool addsToNormed = false;     ///< the result of each half of a block is added to what the half read
   Norm norm;
   std::vector<Rope> ropes;
   std::vector<Layer> layers;

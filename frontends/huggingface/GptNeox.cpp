@@ -232,7 +232,7 @@ void fillBloom(Config &config, Decoder &decoder) {
   config.harmless({"hidden_size", "n_embed", "slow_but_exact", "seq_length", "unk_token_id",
                    "attention_softmax_in_fp32", "masked_softmax_fusion", "bias_dropout_fusion", "skip_bias_add",
                    "skip_bias_add_qkv", "offset_alibi", "n_inner"});
-  config.require("apply_residual_connection_post_layernorm", {false, nullptr});
+  decoder.addsToNormed = config.flag("apply_residual_connection_post_layernorm", false);
   Layer layer;
   const char *headsKey = config.has("num_attention_heads") ? "num_attention_heads" : "n_head";
   int64_t heads = config.integer(headsKey, 8);

@@ -221,6 +221,8 @@ FOLDERS |= {
     # the mask is of layer_types; use_sliding_window only makes these where they are absent
     "smollm3-types": ("smollm3", base(**TINY) | dict(num_hidden_layers=2, sliding_window=5, layer_types=THREE[:2]), {
         "used": lambda c: changed(c, use_sliding_window=True)}),
+    "bloom-normed": ("bloom", dict(hidden_size=16, n_layer=2, n_head=2, vocab_size=41, initializer_range=0.12, hidden_dropout=0.0, attention_dropout=0.0, pad_token_id=None,
+                                   bos_token_id=None, eos_token_id=None, apply_residual_connection_post_layernorm=True), {}),
     "mpt-scale": ("mpt", dict(d_model=16, n_layers=1, n_heads=2, max_seq_len=64, vocab_size=41, initializer_range=0.12, logit_scale=0.3), {
         "text": lambda c: changed(c, logit_scale="inv_sqrt_d_model"), "none": lambda c: changed(c, logit_scale=None)}),
 }
