@@ -483,8 +483,12 @@ private:
         place = graph::select(token == graph::constantLike(token, double(row)),
                               graph::constantLike(token, double(number)), place);
       const Expr zero = graph::zeroLike(token), isTrained = place >= zero;
-      const Expr found = looked.with(graph::EmbeddingOp::create(builder, loc, lookup.getType(), trained->value(),
-                                                                graph::select(isTrained, place, zero).value()));
+      // Lookups of the padding row give it no gradient where it is trained either.
+      const auto *padding = llvm::find(rows.asArrayRef(), int64_t(lookup.getPadding().value_or(-1)));
+      const Expr found = looked.with(graph::EmbeddingOp::create(
+          builder, loc, lookup.getType(), trained->value(), graph::select(isTrained, place, zero).value(),
+          padding == rows.asArrayRef().end() ? IntegerAttr()
+                                             : builder.getI64IntegerAttr(padding - rows.asArrayRef().begin())));
       SmallVector<int64_t> shape(token.type().getShape());
       shape.push_back(1);
       const Expr mask = graph::broadcast(graph::reshape(isTrained, shape), looked.type().getShape());

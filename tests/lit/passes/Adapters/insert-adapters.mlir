@@ -185,6 +185,21 @@ func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
 }
 
 // -----
+// The padding row among them: its lookups give no gradient, wherever it lies.
+module attributes {graph.adapters = [{kind = "rows", parameter = "embed.weight", module = "embed", name = "base_model.model.embed.token_adapter.trainable_tokens_delta",
+                                      rows = array<i64: 5, 2>}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[R:[a-z0-9]+]]: tensor<2x8xf32> {graph.name = "base_model.model.embed.token_adapter.trainable_tokens_delta"
+// CHECK: graph.embedding %{{.*}} {padding = 2 : i64}
+// CHECK: graph.embedding %[[R]], %{{.*}} {padding = 1 : i64}
+func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"}) -> tensor<1x4x8xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %x = graph.embedding %w, %t {padding = 2 : i64} : tensor<6x8xf32>, tensor<1x4xi32> -> tensor<1x4x8xf32>
+  return %x : tensor<1x4x8xf32>
+}
+}
+
+// -----
 // Two experts share the factors of their stack: each has its rows of A, and of B its elements, which lie one after the other.
 module attributes {graph.adapters = [{kind = "expert", parameter = "e.0", module = "e.0", name = "base_model.model.e", rank = 2 : i64, scale = 1.0 : f64, experts = 2 : i64,
                                       expert = 0 : i64, outputs = 6 : i64, first_output = 0 : i64},
