@@ -49,9 +49,10 @@ MachineRates gpuRates() {
   rates.tf32ProductFlops = 400e12;
   rates.narrowProductFlops = 800e12;
   rates.fp8ProductFlops = 1400e12;
-  rates.attention = {0.86, 0.36, 700};
+  rates.attention = {0.905, 0.44, 1015};
   rates.attentionGradient = {0.46, 0.76, 1000};
-  rates.anyOrderGradient = {0.75, 0.72, 1270};
+  rates.scoresGradient = {0.563, 0.49, 620};
+  rates.anyOrderGradient = {0.8, 0.62, 1490};
   rates.ownAttention = {0.2375, 0.32, 0};
   rates.ownAttentionGradient = {0.206, 0.4, 0};
   rates.kernelFlops = 20e12;
@@ -110,7 +111,8 @@ double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
                    const MachineRates &rates) {
   const StepWork kind = workOf(plan, step);
   if (rates.multiprocessors && isComputedOnDevice(kind)) {
-    const GpuSeconds gpu = gpuStepSeconds(plan, step, double(stepBytes(plan, memory, shape, step)), rates);
+    const GpuSeconds gpu = gpuStepSeconds(plan, step, double(stepBytes(plan, memory, shape, step)), rates,
+                                          {.microSteps = shape.accumulate});
     return gpu.launches * rates.launchSeconds + gpu.work;
   }
   const auto work = [&](Work kind) {

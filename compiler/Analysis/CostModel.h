@@ -25,8 +25,9 @@ struct MachineRates {
   double narrowProductFlops; ///< products in bf16 and f16; of a GPU: of tiles that fill it, without their first loads
                              ///< and last stores
   double fp8ProductFlops;    ///< products of fp8 codes
-  AttentionShare attention, attentionGradient;       ///< by the library, whose gradient repeats its bits
-  AttentionShare anyOrderGradient;                   ///< of a GPU: the same where it need not
+  AttentionShare attention, attentionGradient; ///< by the library, whose gradient repeats its bits
+  AttentionShare scoresGradient;   ///< of a GPU: the same with the cotangents of all scores in memory; 0: no such way
+  AttentionShare anyOrderGradient; ///< of a GPU: where its bits need not repeat
   AttentionShare ownAttention, ownAttentionGradient; ///< by ztc's own kernels
   double kernelFlops;                                ///< generated kernels
   double memoryBytes;                                ///< read and written per second, by a copy

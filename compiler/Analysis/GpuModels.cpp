@@ -49,6 +49,8 @@ MachineRates ratesOf(const GpuModel &model) {
   rates.memoryBytes *= model.memoryTerabytes / known.memoryTerabytes;
   rates.wireBytes *= model.linkGigabytes / known.linkGigabytes;
   rates.hostLinkBytes *= model.hostGigabytes / known.hostGigabytes;
+  if (llvm::StringRef(model.target) != known.target)
+    rates.scoresGradient = {}; // the library has one deterministic way there
   rates.multiprocessors = model.multiprocessors;
   rates.cacheBytes = 1e6 * model.cacheMegabytes;
   return rates;

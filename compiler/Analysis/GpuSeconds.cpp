@@ -2,7 +2,9 @@
 #include "runtime/Format/CudnnAttention.h"
 #include "runtime/Format/GemmOperands.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/AttentionWorkspace.h"
 #include "runtime/Format/Steps/LossRows.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <limits>
@@ -33,28 +35,34 @@ double tileFlopsOf(const plan::Plan &plan, plan::DataType type, const MachineRat
   return plan.tf32() ? rates.tf32ProductFlops : rates.productFlops;
 }
 
-double gemmSeconds(const plan::Plan &plan, const plan::Step &step, const MachineRates &rates) {
+/// How often a result is added to what is there, of the executions of its step.
+double shareOfAdding(plan::Accumulate accumulate, const GpuRun &run) {
+  if (accumulate == plan::ADD_UNLESS_FIRST)
+    return 1 - 1 / double(std::max<uint64_t>(1, run.microSteps));
+  return accumulate == plan::ADD ? 1 : 0;
+}
+
+double gemmSeconds(const plan::Plan &plan, const plan::Step &step, const MachineRates &rates, const GpuRun &run) {
   const plan::Gemm &gemm = step.gemm();
   const double factor = double(dataTypeBytes(gemm.type_a())), result = double(dataTypeBytes(gemm.type_c()));
   ProductShape shape{gemm.m(), gemm.n(), gemm.k(), std::max<uint64_t>(1, gemm.batch()), factor, result};
   // What the result is added to, a residual, and GELU's sums. A bias is a row.
   const GemmOperands more = GemmOperands::of(step);
-  if (gemm.accumulate() != plan::OVERWRITE || more.matrix || more.sums)
-    shape.resultBytes += result;
+  shape.resultBytes += result * (more.matrix || more.sums ? 1 : shareOfAdding(gemm.accumulate(), run));
   return productSeconds(rates, shape, tileFlopsOf(plan, gemm.type_a(), rates));
 }
 
-double scaledGemmSeconds(const plan::Step &step, const MachineRates &rates) {
+double scaledGemmSeconds(const plan::Step &step, const MachineRates &rates, const GpuRun &run) {
   const plan::ScaledGemm &gemm = step.scaled_gemm();
   const double result = double(dataTypeBytes(gemm.type_c()));
-  return productSeconds(
-      rates, {gemm.m(), gemm.n(), gemm.k(), 1, 1, gemm.accumulate() == plan::OVERWRITE ? result : 2 * result},
-      rates.fp8ProductFlops);
+  return productSeconds(rates,
+                        {gemm.m(), gemm.n(), gemm.k(), 1, 1, result * (1 + shareOfAdding(gemm.accumulate(), run))},
+                        rates.fp8ProductFlops);
 }
 
 /// Chunk by chunk: logits, the kernel of their rows, the cotangents of hidden and of a trained head, which every chunk
 /// after the first adds to.
-GpuSeconds lossSeconds(const plan::Plan &plan, const LossChunks &loss, const MachineRates &rates) {
+GpuSeconds lossSeconds(const plan::Plan &plan, const LossChunks &loss, const MachineRates &rates, const GpuRun &run) {
   const double type = double(dataTypeBytes(loss.type)), tileFlops = tileFlopsOf(plan, loss.type, rates);
   // A multiprocessor has one row at a time, and some of the cache is others'.
   const bool staysInCache = double(loss.vocabulary) * type * rates.multiprocessors <= kShareOfCache * rates.cacheBytes;
@@ -68,28 +76,68 @@ GpuSeconds lossSeconds(const plan::Plan &plan, const LossChunks &loss, const Mac
         double(some) * double(loss.vocabulary) * type * (reads + writes) / (rates.memoryBytes * rates.kernelShare);
     if (loss.training)
       seconds.work += productSeconds(rates, {some, loss.width, loss.vocabulary, 1, type, type}, tileFlops);
-    const bool adds = first > 0 || loss.adds;
+    const double adds = first > 0 ? 1 : shareOfAdding(loss.accumulate, run);
     if (loss.trainsHead)
-      seconds.work += productSeconds(rates, {loss.vocabulary, loss.width, some, 1, type, adds ? 8.0 : 4.0}, tileFlops);
+      seconds.work += productSeconds(rates, {loss.vocabulary, loss.width, some, 1, type, 4 * (1 + adds)}, tileFlops);
     seconds.launches += loss.training ? loss.trainsHead ? 4 : 3 : 2;
   }
   return seconds;
 }
 
-GpuSeconds attentionSeconds(const plan::Step &step, double bytes, const MachineRates &rates, bool deterministic) {
+/// The length of a causal row that costs as much: of a window half of the keys are at its edges, as of a triangle.
+uint64_t tokensSeen(const plan::Attention &attention) {
+  return attention.window() ? std::min(attention.seq(), 2 * attention.window()) : attention.seq();
+}
+
+/// Kernels of a gradient: of the library delta, all but dq, dq, and the sums over a group's heads; of our own three.
+constexpr unsigned kGradientKernels = 4, kOwnGradientKernels = 3;
+
+/// Blocks of a multiprocessor's keys, and what of the time of the longest passes, at a part's end, while
+/// multiprocessors have none left.
+constexpr double kBlockKeys = 128, kTailOfPart = 0.25;
+
+/// In as many parts as the workspace makes it; nothing where it has no room for one.
+std::optional<GpuSeconds> scoresGradientSeconds(const plan::Plan &plan, const plan::Step &step,
+                                                const MachineRates &rates) {
+  const plan::Attention &attention = step.attention();
+  const AttentionPart part = scoresPart(plan, step);
+  const double flops = rates.narrowProductFlops * rates.scoresGradient.of(attention.head_dim(), tokensSeen(attention));
+  if (!part.sequences || flops == 0)
+    return std::nullopt;
+  const uint64_t parts = attention.batch() / part.sequences * (attention.kv_heads() / part.kvHeads);
+  // Five products of a block of keys with all queries.
+  const double longest = 5 * 2 * kBlockKeys * double(attention.seq()) * double(attention.head_dim());
+  return GpuSeconds{double(step.flops()) / flops +
+                        double(parts - 1) * kTailOfPart * longest / (flops / rates.multiprocessors),
+                    unsigned(parts) * kGradientKernels};
+}
+
+GpuSeconds attentionSeconds(const plan::Plan &plan, const plan::Step &step, double bytes, const MachineRates &rates,
+                            const GpuRun &run) {
   const plan::Attention &attention = step.attention();
   const bool narrow = isNarrow(attention.type()), grad = attention.grad();
   const bool own = cudnnAttentionObstacle(narrow, attention.head_dim(), {attention.packed(), attention.softcap() != 0});
-  // Own kernels in f32 have no tensor cores.
-  constexpr AttentionShare kOwnWide{0.5, 1, 0};
-  const AttentionShare &gradient = deterministic ? rates.attentionGradient : rates.anyOrderGradient;
-  const AttentionShare &share = !narrow ? kOwnWide
-                                : own   ? (grad ? rates.ownAttentionGradient : rates.ownAttention)
-                                        : (grad ? gradient : rates.attention);
-  const double flops = (narrow ? rates.narrowProductFlops : rates.productFlops) *
-                       share.of(attention.head_dim(), attention.window() ? attention.window() : attention.seq());
-  // Delta, keys and queries.
-  return {std::max(double(step.flops()) / flops, bytes / rates.memoryBytes), own && grad ? 3u : 1u};
+  const auto by = [&](const AttentionShare &share, unsigned launches) {
+    const double flops = (narrow ? rates.narrowProductFlops : rates.productFlops) *
+                         share.of(attention.head_dim(), tokensSeen(attention));
+    return GpuSeconds{std::max(double(step.flops()) / flops, bytes / rates.memoryBytes), launches};
+  };
+  if (own) {
+    // Own kernels in f32 have no tensor cores.
+    constexpr AttentionShare kOwnWide{0.5, 1, 0};
+    const AttentionShare &share = !narrow ? kOwnWide : grad ? rates.ownAttentionGradient : rates.ownAttention;
+    return by(share, grad ? kOwnGradientKernels : 1);
+  }
+  if (!grad)
+    return by(rates.attention, 1);
+  std::vector<GpuSeconds> ways{by(rates.attentionGradient, kGradientKernels)};
+  if (const std::optional<GpuSeconds> scores = scoresGradientSeconds(plan, step, rates))
+    ways.push_back(*scores);
+  if (!run.deterministic) // a fixed order is one of any
+    ways.push_back(by(rates.anyOrderGradient, kGradientKernels));
+  return *llvm::min_element(ways, [&](const GpuSeconds &a, const GpuSeconds &b) {
+    return a.work + a.launches * rates.launchSeconds < b.work + b.launches * rates.launchSeconds;
+  });
 }
 
 } // namespace
@@ -120,15 +168,15 @@ double productSeconds(const MachineRates &rates, const ProductShape &shape, doub
 }
 
 GpuSeconds gpuStepSeconds(const plan::Plan &plan, const plan::Step &step, double bytes, const MachineRates &rates,
-                          bool deterministic) {
+                          const GpuRun &run) {
   if (step.has_gemm())
-    return {gemmSeconds(plan, step, rates)};
+    return {gemmSeconds(plan, step, rates, run)};
   if (step.has_scaled_gemm())
-    return {scaledGemmSeconds(step, rates)};
+    return {scaledGemmSeconds(step, rates, run)};
   if (const std::optional<LossChunks> loss = lossChunks(step))
-    return lossSeconds(plan, *loss, rates);
+    return lossSeconds(plan, *loss, rates, run);
   if (step.has_attention())
-    return attentionSeconds(step, bytes, rates, deterministic);
+    return attentionSeconds(plan, step, bytes, rates, run);
   return {std::max(double(step.flops()) / rates.kernelFlops, bytes / (rates.memoryBytes * rates.kernelShare))};
 }
 

@@ -22,10 +22,15 @@ struct GpuSeconds {
   unsigned launches = 1;
 };
 
-/// Of what a GPU computes in its own memory; `bytes` and flops of the step as elsewhere. Collectives, moves between
-/// spaces and what the host computes are not its matter.
-/// `deterministic`: as runs are unless they are told otherwise.
+/// What of a run decides how long its steps take.
+struct GpuRun {
+  uint64_t microSteps = 1;   ///< of an optimizer step: the first writes what the others add to
+  bool deterministic = true; ///< as runs are unless they are told otherwise
+};
+
+/// Of what a GPU computes in its own memory, on the average of the micro-steps; `bytes` and flops of the step as
+/// elsewhere. Collectives, moves between spaces and what the host computes are not its matter.
 GpuSeconds gpuStepSeconds(const plan::Plan &plan, const plan::Step &step, double bytes, const MachineRates &rates,
-                          bool deterministic = true);
+                          const GpuRun &run = {});
 
 } // namespace ztc

@@ -95,8 +95,8 @@ public:
   /// After `run(Phase::Plan)`, or after Phase::Assign for a plan without kernels (memory reports).
   llvm::FailureOr<plan::Plan> takePlan(bool withKernels);
   /// What is chosen after the phases, by what --mem leaves on ranks of this shape, else of each that it holds for: rows
-  /// of logits, gathered parameters and fp8 codes that are kept. Makes of the plan of the phases the one that is
-  /// written, with the peak of the run.
+  /// of logits, gathered parameters and fp8 codes that are kept, scores of attention's gradient. Makes of the plan of
+  /// the phases the one that is written, with the peak of the run.
   llvm::LogicalResult chooseLives(plan::Plan &plan, std::optional<PlanShape> shape = {});
   /// Of a choice of recomputation, with what is chosen then for ranks of this shape: the step of the plan that a
   /// compilation writes.
@@ -174,6 +174,8 @@ private:
   /// Lets `plan` keep as much as `keep` finds room for: as the option says, of --mem.
   using PlanKeeper = llvm::function_ref<Status(plan::Plan &, llvm::ArrayRef<PlanShape>, std::optional<uint64_t>)>;
   llvm::LogicalResult chooseKept(Keeping keeping, PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape);
+  /// The same of workspace, which without --mem keeps as much as lets the peak be what it is.
+  llvm::LogicalResult grow(PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape);
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
   llvm::LogicalResult dump(const PhaseInfo &phase);
   /// Adds what runs where kernels have come to `level`: hooks of plugins, a dump.

@@ -3,9 +3,11 @@
 #include "compiler/Analysis/KeptCodes.h"
 #include "compiler/Analysis/KeptGathers.h"
 #include "compiler/Analysis/LossRows.h"
+#include "compiler/Analysis/ScoresWorkspace.h"
 #include "compiler/Driver/Session.h"
 #include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/AttentionWorkspace.h"
 #include "runtime/Memory/ArenaSize.h"
 #include <limits>
 
@@ -91,24 +93,30 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
   return chooseRecomputed(*elements, budget, measure, fits);
 }
 
-LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape) {
-  if (opts.lossRows)
-    return setLossRows(plan, opts.lossRows), success();
-  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : shapesOfBudget(opts);
-  // A run may make more micro-steps than were asked about: their accumulators are part of the peak.
-  SmallVector<PlanShape> all(shapes);
-  for (PlanShape shape : shapes)
-    if (shape.accumulate == 1) {
-      shape.accumulate = 2;
-      all.push_back(shape);
-    }
+LogicalResult Session::grow(PlanKeeper keep, plan::Plan &plan, std::optional<PlanShape> shape) {
+  SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : shapesOfBudget(opts);
   std::optional<uint64_t> budget;
   if (opts.memoryBudget)
     budget = arenaBudgetBytes(opts, shapes);
-  if (Status grown = growLossRows(plan, all, budget); !grown.isOk())
+  // A run may make more micro-steps than were asked about: their accumulators are part of the peak.
+  for (PlanShape shape : SmallVector<PlanShape>(shapes))
+    if (shape.accumulate == 1) {
+      shape.accumulate = 2;
+      shapes.push_back(shape);
+    }
+  if (Status grown = keep(plan, shapes, budget); !grown.isOk())
     return emitError(UnknownLoc::get(context.get())) << grown.message();
+  return success();
+}
+
+LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape) {
+  if (opts.lossRows)
+    return setLossRows(plan, opts.lossRows), success();
+  if (failed(grow(growLossRows, plan, shape)))
+    return failure();
   // Said as the option that gives the same bits again.
-  if (const uint64_t rows = trainingLoss(plan).rows; rows && shapes.front().threads == 0)
+  const bool onGpu = (shape ? *shape : shapesOfBudget(opts).front()).threads == 0;
+  if (const uint64_t rows = trainingLoss(plan).rows; rows && onGpu)
     (*plan.mutable_options())["loss-rows"] = std::to_string(rows);
   return success();
 }
@@ -135,7 +143,7 @@ LogicalResult Session::chooseKeptCodes(plan::Plan &plan, std::optional<PlanShape
 
 LogicalResult Session::chooseLives(plan::Plan &plan, std::optional<PlanShape> shape) {
   return success(succeeded(chooseLossRows(plan, shape)) && succeeded(chooseKeptGathers(plan, shape)) &&
-                 succeeded(chooseKeptCodes(plan, shape)));
+                 succeeded(chooseKeptCodes(plan, shape)) && succeeded(grow(growScoresWorkspace, plan, shape)));
 }
 
 FailureOr<StepMeasure> Session::measure(StepProbe &probe, const RecomputeChoice &choice, const PlanShape &shape,
@@ -158,6 +166,7 @@ FailureOr<double> Session::leastSeconds(StepProbe &probe, const PlanShape &shape
     return failure();
   plan::Plan plan = (*probed)->plan;
   setLossRows(plan, opts.lossRows ? opts.lossRows : std::numeric_limits<uint64_t>::max());
+  setScoresWorkspace(plan, std::numeric_limits<uint64_t>::max());
   Status kept = opts.keepGathered == Keeping::None ? Status::ok() : keepGathers(plan, shape, std::nullopt);
   if (kept.isOk() && opts.keepFp8Weights != Keeping::None)
     kept = keepCodes(plan, shape, std::nullopt);

@@ -48,7 +48,6 @@ struct WorkspaceLimits {
   uint64_t attentionBlock; ///< most query rows of a block of attention
   uint64_t lossBytes;      ///< bytes of logits that the loss works on at a time; 0: as many as suit the model
   uint64_t parameters;     ///< elements of all parameters together: what suits the model is measured by them
-  uint64_t lossGpuBytes;   ///< what the loss of the same function takes on a GPU, when no other call runs; 0: no loss
 };
 
 /// What a library call needs beside operands and results, in the order of its step's operands.

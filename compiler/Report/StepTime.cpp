@@ -25,8 +25,9 @@ double secondsOfOrder(const plan::Plan &plan, const PlanShape &shape, const Memo
     if (!step.attention().grad() || !rates.multiprocessors)
       return;
     const double bytes = double(stepBytes(plan, memory, shape, step));
-    seconds += times * (gpuStepSeconds(plan, step, bytes, rates).work -
-                        gpuStepSeconds(plan, step, bytes, rates, /*deterministic=*/false).work);
+    const GpuRun ordered{shape.accumulate}, anyOrder{shape.accumulate, /*deterministic=*/false};
+    seconds += times * (gpuStepSeconds(plan, step, bytes, rates, ordered).work -
+                        gpuStepSeconds(plan, step, bytes, rates, anyOrder).work);
   });
   return seconds;
 }

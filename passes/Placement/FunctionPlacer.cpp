@@ -56,9 +56,7 @@ OpResult computedResult(Value value) {
 
 LogicalResult FunctionPlacer::run() {
   lossOp = lossOpOf(function);
-  limits = {options.attentionBlock, options.chunkBytes, uint64_t(buckets.table().elements()), 0};
-  if (auto loss = dyn_cast_or_null<graph::LinearCrossEntropyOp>(lossOp))
-    limits.lossGpuBytes = loss.getWorkspace(limits).parts.front().gpuBytes.value_or(0); // the logits
+  limits = {options.attentionBlock, options.chunkBytes, uint64_t(buckets.table().elements())};
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
   placePacks();

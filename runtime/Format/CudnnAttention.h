@@ -2,6 +2,7 @@
 // device, which calls it.
 #pragma once
 #include "runtime/Format/ScratchSizes.h"
+#include <vector>
 
 namespace ztc {
 
@@ -87,22 +88,34 @@ constexpr uint64_t cudnnPackedWorkspaceBytes(uint64_t batch, uint64_t seq, uint6
          8 * documents * heads * ((seq + 63) / 64);
 }
 
-/// Workspace of the gradient of `batch` sequences in `heads` query heads where cuDNN keeps the cotangents of all
-/// scores: every version before 9.25 does. In parts, a sequence or a key/value head with its query heads at a time, it
-/// is that of a part (cudnn-frontend 1.32, scaled_dot_product_flash_attention.h: required_dp_workspace_bytes).
+/// Workspace of the gradient of `batch` sequences in `heads` query heads where cuDNN keeps the cotangents of all scores
+/// (asked of cuDNN 9.28, tests/e2e/cudnn-graphs.py; cudnn-frontend 1.32, scaled_dot_product_flash_attention.h:
+/// required_dp_workspace_bytes); besides, of grouped heads dk and dv of each query head, and delta. Every version
+/// before 9.25 does so, and on compute capability 9 all do where they are let: it is faster than adding up dq in order.
 constexpr uint64_t cudnnScoresWorkspaceBytes(uint64_t batch, uint64_t seq, uint64_t heads, uint64_t kvHeads,
                                              uint64_t headDim) {
   constexpr uint64_t kSpare = 4096;
+  const uint64_t rows = batch * heads * seq;
   const uint64_t scores = 2 * batch * heads * ((seq + 63) / 64 * 64) * ((seq + 127) / 128 * 128);
-  return scores + (kvHeads < heads ? 4 * batch * heads * seq * headDim : 0) + kSpare;
+  return scores + (kvHeads < heads ? 4 * rows * headDim : 0) + scratchBytes(rows) + kSpare;
 }
 
-/// The gradient's workspace in a step whose logits take `logitsBytes`: enough for one part of the way above where that
-/// is about as much as the logits, which are not there at the same time.
-constexpr uint64_t cudnnGradientWorkspaceBytes(uint64_t seq, uint64_t heads, uint64_t kvHeads, uint64_t headDim,
-                                               uint64_t logitsBytes) {
-  const uint64_t part = cudnnScoresWorkspaceBytes(1, seq, heads / kvHeads, 1, headDim);
-  return part <= logitsBytes + logitsBytes / 16 ? part : 0;
+/// What cuDNN computes at a time of a gradient whose workspace is too large as a whole: whole sequences, or of one
+/// sequence key/value heads with their query heads.
+struct AttentionPart {
+  uint64_t sequences, kvHeads;
+};
+
+/// The whole call and its parts that divide it, the largest first.
+inline std::vector<AttentionPart> attentionParts(uint64_t batch, uint64_t kvHeads) {
+  std::vector<AttentionPart> parts;
+  for (uint64_t sequences = batch; sequences > 0; --sequences)
+    if (batch % sequences == 0)
+      parts.push_back({sequences, kvHeads});
+  for (uint64_t heads = kvHeads - 1; heads > 0; --heads)
+    if (kvHeads % heads == 0)
+      parts.push_back({1, heads});
+  return parts;
 }
 
 /// Scratch of attention on a GPU, whichever way it takes: its own kernels' gradient needs one float (delta) per row and

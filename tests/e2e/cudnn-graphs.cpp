@@ -73,25 +73,41 @@ struct Count {
   int forms = 0, refused = 0;
 };
 
+enum class Form { Forward, Gradient, GradientWithScores, GradientInAnyOrder };
+
+const char *nameOf(Form form) {
+  switch (form) {
+  case Form::Forward:
+    return "forward";
+  case Form::Gradient:
+    return "gradient";
+  case Form::GradientWithScores:
+    return "gradient with scores";
+  case Form::GradientInAnyOrder:
+    return "gradient in any order";
+  }
+  return "";
+}
+
 /// Asks for one form and prints the answer.
-void ask(const ZtcCudnnFunctions &functions, ZtcCudnn *cudnn, const Model &model, plan::DataType type, bool grad,
-         bool deterministic, Count &count) {
+void ask(const ZtcCudnnFunctions &functions, ZtcCudnn *cudnn, const Model &model, plan::DataType type, Form form,
+         Count &count) {
+  const bool grad = form != Form::Forward, deterministic = form != Form::GradientInAnyOrder;
   const plan::Attention attention = attentionOf(model, type, grad);
   const AttentionExtras extras{.packed = model.documents != 0};
-  const ZtcCudnnAttention shape = extras.packed
-                                      ? cudnnPackedShape(attention, {model.documents, model.longest}, deterministic)
-                                      : cudnnShape(attention, deterministic);
-  uint64_t reserved =
-      gpuAttentionScratchBytes(model.batch, model.seq, model.heads, model.kvHeads, model.headDim, true, grad, extras);
+  ZtcCudnnAttention shape = extras.packed ? cudnnPackedShape(attention, {model.documents, model.longest}, deterministic)
+                                          : cudnnShape(attention, deterministic);
+  shape.linearWorkspace = form == Form::Gradient;
+  uint64_t reserved = form == Form::GradientWithScores
+                          ? cudnnScoresWorkspaceBytes(model.batch, model.seq, model.heads, model.kvHeads, model.headDim)
+                          : gpuAttentionScratchBytes(model.batch, model.seq, model.heads, model.kvHeads, model.headDim,
+                                                     true, grad, extras);
   if (extras.packed) // where documents lie stands in front
     reserved -= DocumentTable{model.documents}.bytes(model.batch);
   ZtcCudnnGraph *graph = nullptr;
   ZtcCudnnError error{};
   uint64_t bytes = 0;
-  std::printf("  %-28s %-4s %-21s ", model.name, type == plan::BF16 ? "bf16" : "f16",
-              !grad           ? "forward"
-              : deterministic ? "gradient"
-                              : "gradient in any order");
+  std::printf("  %-28s %-4s %-21s ", model.name, type == plan::BF16 ? "bf16" : "f16", nameOf(form));
   ++count.forms;
   if (functions.create(cudnn, &shape, &graph, &bytes, &error)) {
     ++count.refused;
@@ -134,8 +150,9 @@ int main(int count, char **arguments) {
     std::printf("cuDNN %lu, %s\n", functions.libraryVersion(cudnn), arguments[i]);
     for (const Model &model : kModels)
       for (plan::DataType type : {plan::BF16, plan::F16})
-        for (auto [grad, deterministic] : {std::pair(false, true), {true, true}, {true, false}})
-          ask(functions, cudnn, model, type, grad, deterministic, grad ? gradient : forward);
+        for (Form form : {Form::Forward, Form::Gradient, Form::GradientWithScores, Form::GradientInAnyOrder})
+          if (!model.documents || form != Form::GradientWithScores) // of packed rows it is not called
+            ask(functions, cudnn, model, type, form, form == Form::Forward ? forward : gradient);
     functions.close(cudnn);
   }
   std::printf("%d of %d forward forms and %d of %d gradients are accepted\n", forward.forms - forward.refused,

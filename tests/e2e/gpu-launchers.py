@@ -66,10 +66,11 @@ with scratch() as work:
         narrow.mkdir()
         narrow = compile_golden(narrow, "grouped", "--precision=bf16", "--zero=3", "--target=simt", batch=1)
         launch("Slurm, one rank without cuDNN", "Slurm", lambda rank: {"ZTC_CUDNN": 1 - rank}, plan=narrow,
-               told="rank 1: this rank has on its device attention and its gradient by own kernels (ZTC_CUDNN is 0), rank 0 has on its device attention and its "
-                    "gradient by cuDNN 9.26.0: all ranks need the same")
+               told="rank 1: this rank has on its device attention and its gradient by own kernels (ZTC_CUDNN is 0), rank 0 has on its device attention by cuDNN "
+                    "9.26.0, attention gradient by cuDNN 9.26.0 with scores in memory: all ranks need the same")
         launch("torchrun, one rank with another cuDNN", "torchrun", lambda rank: {"ZTC_STAND_IN_CUDNN": 92600 + 100 * rank},
-               plan=narrow, told="rank 1: this rank has on its device attention and its gradient by cuDNN 9.27.0, rank 0 has on its device attention and its gradient by cuDNN 9.26.0")
+               plan=narrow, told="rank 1: this rank has on its device attention by cuDNN 9.27.0, attention gradient by cuDNN 9.27.0 with scores in memory, rank 0 has on its "
+                                 "device attention by cuDNN 9.26.0")
     launch("Slurm, both see the second GPU alone", "Slurm", lambda rank: {"CUDA_VISIBLE_DEVICES": 1}, told="ranks 0 and 1 are on the same GPU, GPU 0000:01:00.0")
 
     # A rank that is lost, or hangs, once the step is a CUDA graph: ncclCommAbort waits for graphs, nobody may wait for it.

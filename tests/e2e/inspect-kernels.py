@@ -94,7 +94,14 @@ with scratch() as work:
     check("--time: the lines are the step", abs(sum(ms for _, ms, _ in rows.values()) - float(head[4])) < 0.06 + 0.001 * len(rows), printed)
     check("--time: so are launches", sum(n for what, (_, _, n) in rows.items() if not what.startswith("launches")) ==
           next(n for what, (_, _, n) in rows.items() if what.startswith("launches")), printed)
-    check("--time: without --gpu an H100", head[1] == "H100 class" and "--deterministic=no" in printed, printed)
+    check("--time: without --gpu an H100", head[1] == "H100 class", printed)
+    (work / "long").mkdir()
+    (work / "long/config.json").write_text(json.dumps({
+        "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 512,
+        "vocab_size": 1024, "max_position_embeddings": 8192}))
+    run("ztc", "compile", work / "long", "--batch=1", "--seq=8192", "--precision=bf16", "--target=sm_90a", "-o", work / "long/plan.bin")
+    long = times(work / "long/plan.bin")[0]
+    check("--time: of long rows, what a fixed order costs attention's gradient", "--deterministic=no" in long, long)
     check("--time --gpu: another has its own rates", times(both, "--accumulate=4", "--gpu=L4-24GB")[2][1] == "L4-24GB" and
           times(both, "--gpu=L4-24GB")[1]["matrix products"][1] > times(both)[1]["matrix products"][1])
     (work / "named").mkdir()

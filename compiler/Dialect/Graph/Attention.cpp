@@ -34,9 +34,8 @@ static ztc::Workspace attentionWorkspace(Value query, Value key, const ztc::Atte
     workspace.parts.push_back({"lse", /*isPerThread=*/false, 4 * batch * heads * seq});
   const uint64_t bytes = isNarrow(q) ? ztc::narrowAttentionScratchBytes(seq, width, block, isGradient)
                                      : ztc::attentionScratchBytes(seq, block, isGradient);
-  uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient, extras);
-  if (isGradient && !extras.packed && !ztc::cudnnAttentionObstacle(isNarrow(q), width, extras))
-    onGpu = std::max(onGpu, ztc::cudnnGradientWorkspaceBytes(seq, heads, keyHeads, width, limits.lossGpuBytes));
+  const uint64_t onGpu =
+      ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient, extras);
   workspace.parts.push_back(
       {"scores", /*isPerThread=*/true, bytes, onGpu ? std::optional(onGpu) : std::nullopt}); // a GPU has no threads
   workspace.rows = int64_t(block);

@@ -54,18 +54,28 @@ public:
                        isGradient() && !shape.deterministic ? ", not deterministic" : "", operands_.bytes(scratch()));
   }
   bool isGradient() const override { return attention_.grad(); }
-  bool hasChoice() const override { return graph_; }
-  bool isByCudnn() const override { return byCudnn_; }
-  void useCudnn(bool uses, const std::string &why) override {
-    byCudnn_ = uses && graph_;
-    if (!byCudnn_)
+  std::vector<AttentionWay> ways() const override {
+    std::vector<AttentionWay> ways;
+    for (AttentionWay way : {AttentionWay::CudnnScores, AttentionWay::Cudnn})
+      if (callOf(way).graph)
+        ways.push_back(way);
+    ways.push_back(AttentionWay::OwnKernels);
+    return ways;
+  }
+  AttentionWay way() const override { return way_; }
+  void take(AttentionWay way, const std::string &why) override {
+    way_ = way;
+    if (way == AttentionWay::OwnKernels)
       obstacle_ = why;
   }
   std::string text() const override {
-    if (!byCudnn_)
+    if (way_ == AttentionWay::OwnKernels)
       return fmt::format("own kernels ({})", obstacle_);
-    const uint64_t parts = uint64_t(whole_.batch / part_.batch) * uint64_t(whole_.kvHeads / part_.kvHeads);
+    const ZtcCudnnAttention &part = callOf(way_).part;
+    const uint64_t parts = uint64_t(whole_.batch / part.batch) * uint64_t(whole_.kvHeads / part.kvHeads);
     std::string text = resources_.cudnn.version();
+    if (way_ == AttentionWay::CudnnScores)
+      text += " with scores in memory";
     if (parts > 1)
       text += fmt::format(" in {} parts", parts);
     return isGradient() && !whole_.deterministic ? text + ", not deterministic" : text;
@@ -86,7 +96,7 @@ public:
   }
 
   Status execute(uint32_t) override {
-    if (byCudnn_)
+    if (way_ != AttentionWay::OwnKernels)
       return attention_.packed() ? executePacked() : executeParts(0, attention_.batch(), nullptr);
     if (!attention_.grad())
       return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
@@ -106,18 +116,24 @@ private:
   AttentionExtras extras() const { return {attention_.packed(), attention_.softcap() != 0}; }
   bool hasTable() const { return hasDocumentTable(attention_.type() != plan::F32, attention_.head_dim(), extras()); }
 
+  /// What cuDNN computes at a time: a call as a whole or, of a gradient, parts of it.
+  struct CudnnCall {
+    ZtcCudnnGraph *graph = nullptr; ///< null: there is none
+    ZtcCudnnAttention part{};
+  };
+  const CudnnCall &callOf(AttentionWay way) const { return way == AttentionWay::CudnnScores ? byScores_ : byCudnn_; }
+
   /// What no run can change is known to the compiler, too.
   void choose(DocumentBounds documents) {
     const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(), extras());
-    obstacle_ = known ? std::string(known) : findGraph(documents).message();
-    byCudnn_ = graph_;
+    obstacle_ = known ? std::string(known) : findCalls(documents).message();
+    way_ = ways().front();
   }
 
-  /// The call as a whole or, of a gradient whose workspace is too large for the plan's, in the largest parts that are
-  /// not: each part's results are its own, so that no bit depends on their number.
-  Status findGraph(DocumentBounds documents) {
+  /// The reason where there is none.
+  Status findCalls(DocumentBounds documents) {
     uint64_t room = operands_.bytes(scratch());
-    whole_ = part_ = cudnnShape(attention_, resources_.deterministic);
+    whole_ = cudnnShape(attention_, resources_.deterministic);
     if (attention_.packed()) {
       const uint64_t most = cudnnMostDocuments(attention_.seq());
       if (documents.most == 0)
@@ -127,29 +143,41 @@ private:
             fmt::format("a row has up to {} documents, the plan reserves for {}", documents.most, most));
       table_.documents = documents.most;
       room -= std::min(room, table_.bytes(attention_.batch()));
-      whole_ = part_ = cudnnPackedShape(attention_, documents, resources_.deterministic);
+      whole_ = cudnnPackedShape(attention_, documents, resources_.deterministic);
     }
-    const auto find = [&](const ZtcCudnnAttention &shape) {
-      return resources_.cudnn.find(shape, room, resources_.libraries, resources_.gpu);
-    };
-    auto graph = find(whole_);
-    const uint64_t wanted = resources_.cudnn.workspaceOf(whole_);
-    if (!graph.isOk() && wanted > room)
-      for (const ZtcCudnnAttention &part : attention_.grad() ? cudnnParts(whole_) : std::vector<ZtcCudnnAttention>()) {
-        // A plan takes cuDNN seconds to make: none is asked for that cannot fit.
-        const double share = double(part.batch * part.heads) / double(whole_.batch * whole_.heads);
-        if (share * double(wanted) > 1.02 * double(room))
-          continue;
-        if (auto found = find(part); found.isOk()) {
-          graph = std::move(found);
-          part_ = part;
-          break;
-        }
+    const Status status = findCall(whole_, room, byCudnn_);
+    // The scores of packed rows would be those of all documents as long as the longest.
+    if (whole_.deterministic && !attention_.packed() && resources_.cudnn.hasTwoGradients(resources_.gpu)) {
+      ZtcCudnnAttention whole = whole_;
+      whole.linearWorkspace = 0;
+      (void)findCall(whole, room, byScores_); // there is another way
+    }
+    return status;
+  }
+
+  /// The call as a whole or, of a gradient whose workspace is larger than `room`, in the largest parts for which it is
+  /// not: each part's results are its own, so that no bit depends on their number.
+  Status findCall(const ZtcCudnnAttention &whole, uint64_t room, CudnnCall &call) {
+    Status refusal;
+    double wanted = 0; // by the whole
+    for (const ZtcCudnnAttention &part : cudnnParts(whole)) {
+      // A plan takes cuDNN seconds to make: none is asked for that cannot fit.
+      const double share = double(part.batch * part.heads) / double(whole.batch * whole.heads);
+      if (share * wanted > 1.02 * double(room))
+        continue;
+      StatusOr<ZtcCudnnGraph *> graph = resources_.cudnn.find(part, room, resources_.libraries, resources_.gpu);
+      if (graph.isOk()) {
+        call = {*graph, part};
+        return Status::ok();
       }
-    if (!graph.isOk())
-      return graph.status();
-    graph_ = *graph;
-    return Status::ok();
+      if (wanted == 0) {
+        refusal = graph.status();
+        wanted = double(resources_.cudnn.workspaceOf(whole));
+        if (!attention_.grad() || wanted <= double(room)) // refused for another reason
+          break;
+      }
+    }
+    return refusal;
   }
 
   /// Row by row: where the documents of all lie is found out once.
@@ -171,8 +199,9 @@ private:
     const auto first = int64_t(firstSequence), end = int64_t(firstSequence + sequences);
     std::byte *const workspace =
         operands_.address(scratch()) + (documents ? table_.bytes(attention_.batch()) : uint64_t(0));
-    for (int64_t sequence = first; sequence < end; sequence += part_.batch)
-      for (int64_t kvHead = 0; kvHead < whole_.kvHeads; kvHead += part_.kvHeads) {
+    const CudnnCall &call = callOf(way_);
+    for (int64_t sequence = first; sequence < end; sequence += call.part.batch)
+      for (int64_t kvHead = 0; kvHead < whole_.kvHeads; kvHead += call.part.kvHeads) {
         const int64_t head = kvHead * (whole_.heads / whole_.kvHeads);
         std::array<void *, ZTC_CUDNN_ALL_TENSORS> tensors{};
         const size_t count = attention_.grad() ? size_t(ZTC_CUDNN_TENSORS) : size_t(ZTC_CUDNN_LSE) + 1;
@@ -190,7 +219,7 @@ private:
           tensors[ZTC_CUDNN_KEY_OFFSETS] = documents + table_.keyOffsets();
           tensors[ZTC_CUDNN_LSE_OFFSETS] = documents + table_.lseOffsets();
         }
-        ZTC_RETURN_IF_ERROR(resources_.cudnn.execute(graph_, stream_, tensors.data(), workspace));
+        ZTC_RETURN_IF_ERROR(resources_.cudnn.execute(call.graph, stream_, tensors.data(), workspace));
       }
     return Status::ok();
   }
@@ -219,10 +248,10 @@ private:
   }
 
   const plan::Attention attention_;
-  ZtcCudnnGraph *graph_ = nullptr; ///< null: own kernels alone
-  bool byCudnn_ = false;
-  std::string obstacle_;               ///< of cuDNN
-  ZtcCudnnAttention whole_{}, part_{}; ///< what the graph computes at a time, of a sequence or a packed row
+  AttentionWay way_ = AttentionWay::OwnKernels;
+  std::string obstacle_;      ///< of cuDNN
+  ZtcCudnnAttention whole_{}; ///< of all sequences, or of a packed row
+  CudnnCall byCudnn_, byScores_;
   DocumentTable table_;
   std::vector<CudaKernel> kernels_;
   std::vector<uint64_t> parameters_;

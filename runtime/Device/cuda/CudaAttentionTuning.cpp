@@ -12,29 +12,43 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Steps = std::vector<CudaAttentionStep *>;
 
-/// What the choices of a run call the two.
-constexpr const char *kCudnn = "cuDNN", *kOwn = "own kernels";
+/// What the choices of a run call it.
+const char *nameOf(AttentionWay way) {
+  switch (way) {
+  case AttentionWay::CudnnScores:
+    return "cuDNN with scores in memory";
+  case AttentionWay::Cudnn:
+    return "cuDNN";
+  case AttentionWay::OwnKernels:
+    break;
+  }
+  return "own kernels";
+}
 
 /// Those with a choice, by signature.
 std::map<std::string, Steps> callsOf(const CudaResources &resources) {
   std::map<std::string, Steps> calls;
   for (CudaAttentionStep *step : resources.attention)
-    if (step->hasChoice())
+    if (step->ways().size() > 1)
       calls[step->signature()].push_back(step);
   return calls;
 }
 
-void chooseWay(const Steps &steps, bool cudnn, const std::string &why) {
+void takeAll(const Steps &steps, AttentionWay way, const std::string &why) {
   for (CudaAttentionStep *step : steps)
-    step->useCudnn(cudnn, why);
+    step->take(way, why);
 }
 
-bool takeWay(const AlgorithmChoices &choices, const std::string &signature, const Steps &steps) {
+bool takeKnown(const AlgorithmChoices &choices, const std::string &signature, const Steps &steps) {
   const auto found = choices.algorithms.find(signature);
-  if (found == choices.algorithms.end() || (found->second != kCudnn && found->second != kOwn))
+  if (found == choices.algorithms.end())
     return false;
-  chooseWay(steps, found->second == kCudnn, "measured to be faster than cuDNN's");
-  return true;
+  for (AttentionWay way : steps.front()->ways())
+    if (found->second == nameOf(way)) {
+      takeAll(steps, way, "measured to be faster than cuDNN's");
+      return true;
+    }
+  return false;
 }
 
 StatusOr<double> secondsOf(CudaAttentionStep &step, CudaStopwatch &watch, Clock::time_point end) {
@@ -50,7 +64,8 @@ StatusOr<double> secondsOf(CudaAttentionStep &step, CudaStopwatch &watch, Clock:
 } // namespace
 
 bool hasAttentionChoice(const CudaResources &resources) {
-  return std::ranges::any_of(resources.attention, [](const CudaAttentionStep *step) { return step->hasChoice(); });
+  return std::ranges::any_of(resources.attention,
+                             [](const CudaAttentionStep *step) { return step->ways().size() > 1; });
 }
 
 Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const TuningRequest &request,
@@ -63,7 +78,7 @@ Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const Tun
   ZTC_RETURN_IF_ERROR(watch.create());
   bool isFilled = false;
   for (const auto &[signature, steps] : calls) {
-    if (request.known.key == tuned.all.key && takeWay(request.known, signature, steps)) {
+    if (request.known.key == tuned.all.key && takeKnown(request.known, signature, steps)) {
       tuned.known.insert(signature);
     } else if (request.seconds > 0 && Clock::now() < end) {
       if (!isFilled)
@@ -73,18 +88,24 @@ Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const Tun
       CudaAttentionStep &step = *steps.front();
       ZTC_RETURN_IF_ERROR(step.initialize(arena.base()));
       ZTC_RETURN_IF_ERROR(step.prepareTrial());
-      std::array<double, 2> seconds{}; // of own kernels, of cuDNN
-      for (const bool cudnn : {false, true}) {
-        step.useCudnn(cudnn, {});
-        ZTC_ASSIGN_OR_RETURN(seconds[cudnn], secondsOf(step, watch, end));
+      const std::vector<AttentionWay> ways = step.ways();
+      std::vector<double> seconds;
+      size_t best = 0;
+      for (size_t i = 0; i < ways.size(); ++i) {
+        step.take(ways[i], {});
+        ZTC_ASSIGN_OR_RETURN(const double shortest, secondsOf(step, watch, end));
+        seconds.push_back(shortest);
+        if (shortest < kClearlyFaster * seconds[best])
+          best = i;
       }
       const bool measured = Clock::now() < end;
-      const bool own = measured && seconds[false] < kClearlyFaster * seconds[true];
-      chooseWay(steps, !own, fmt::format("{:.1f} times as fast as cuDNN's here", seconds[true] / seconds[false]));
+      const double byCudnn = *std::min_element(seconds.begin(), seconds.end() - 1);
+      takeAll(steps, ways[measured ? best : 0],
+              fmt::format("{:.1f} times as fast as cuDNN's here", byCudnn / seconds.back()));
       if (measured)
-        tuned.measured.algorithms[signature] = own ? kOwn : kCudnn;
+        tuned.measured.algorithms[signature] = nameOf(ways[best]);
     }
-    tuned.all.algorithms[signature] = steps.front()->isByCudnn() ? kCudnn : kOwn;
+    tuned.all.algorithms[signature] = nameOf(steps.front()->way());
     tuned.unmeasured += !tuned.known.contains(signature) && !tuned.measured.algorithms.contains(signature);
   }
   return Status::ok();
@@ -93,7 +114,7 @@ Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const Tun
 std::string useCudaAttention(CudaResources &resources, const AlgorithmChoices &choices) {
   std::string refused;
   for (const auto &[signature, steps] : callsOf(resources))
-    if (!takeWay(choices, signature, steps) && refused.empty())
+    if (!takeKnown(choices, signature, steps) && refused.empty())
       refused = signature;
   return refused;
 }

@@ -245,7 +245,7 @@ public:
   DeviceWays ways() const override {
     std::string compared;
     for (const CudaAttentionStep *step : resources_.attention)
-      compared += (step->isByCudnn() ? step->text() : "own") + ";";
+      compared += (step->way() == AttentionWay::OwnKernels ? "own" : step->text()) + ";";
     return {compared, attentionText()};
   }
 

@@ -170,18 +170,23 @@ protected:
   StepOperands operands_;
 };
 
-/// A prepared step of attention: cuDNN computes it, or own kernels do.
+/// Who computes a step of attention. By cuDNN a deterministic gradient may have two ways, which differ in what they
+/// keep in memory: ZtcCudnnAttention::linearWorkspace.
+enum class AttentionWay { CudnnScores, Cudnn, OwnKernels };
+
+/// A prepared step of attention.
 class CudaAttentionStep : public CudaStep {
 public:
   ~CudaAttentionStep() override;
   /// The call's: equal in steps that differ in their operands alone.
   virtual std::string signature() const = 0;
   virtual bool isGradient() const = 0;
-  /// Whether cuDNN can; own kernels always can.
-  virtual bool hasChoice() const = 0;
-  virtual bool isByCudnn() const = 0;
-  /// Where there is a choice. Own kernels: `why`.
-  virtual void useCudnn(bool uses, const std::string &why) = 0;
+  /// Those that there are: the one that is taken without a measurement comes first, own kernels, which always can,
+  /// last.
+  virtual std::vector<AttentionWay> ways() const = 0;
+  virtual AttentionWay way() const = 0;
+  /// Takes one of ways(). Own kernels: `why`.
+  virtual void take(AttentionWay way, const std::string &why) = 0;
   /// Who computes it and, of own kernels, why.
   virtual std::string text() const = 0;
   /// Puts what execute() must not find anything in the place of into the operands, which are where initialize() was

@@ -10,11 +10,14 @@ namespace {
 
 /// Before it the frontend clears accumulators itself, by the CUDA runtime, which we do not ask for.
 constexpr uint64_t kOldestCudnn = 90600;
+/// The first whose deterministic gradient has, on Hopper, a workspace that is linear in the sequence.
+constexpr uint64_t kLinearGradient = 92500;
 
 std::string keyOf(const ZtcCudnnAttention &shape) {
-  std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", shape.type, shape.grad, shape.deterministic,
-                                shape.causal, shape.window, shape.batch, shape.seq, shape.heads, shape.kvHeads,
-                                shape.headDim, shape.documents, shape.longest, shape.scale);
+  std::string key =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", shape.type, shape.grad, shape.deterministic,
+                  shape.linearWorkspace, shape.causal, shape.window, shape.batch, shape.seq, shape.heads, shape.kvHeads,
+                  shape.headDim, shape.documents, shape.longest, shape.scale);
   for (const ZtcCudnnStrides &strides : shape.strides)
     key += fmt::format(" {} {} {}", strides.batch, strides.row, strides.head);
   return key;
@@ -101,6 +104,10 @@ StatusOr<ZtcCudnnGraph *> CudnnGraphs::find(const ZtcCudnnAttention &shape, uint
     return failedPrecondition(fmt::format("{} wants {} of workspace here, the plan reserves {}", version_,
                                           formatSize(planned.workspaceBytes), formatSize(workspaceBytes)));
   return planned.graph;
+}
+
+bool CudnnGraphs::hasTwoGradients(const Gpu &gpu) const {
+  return cudnn_ && gpu.major == 9 && functions_->libraryVersion(cudnn_) >= kLinearGradient;
 }
 
 uint64_t CudnnGraphs::workspaceOf(const ZtcCudnnAttention &shape) const {

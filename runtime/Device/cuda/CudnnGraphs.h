@@ -35,6 +35,8 @@ public:
   /// cuDNN cannot make it: it is missing, too old, has no engine, or wants more.
   StatusOr<ZtcCudnnGraph *> find(const ZtcCudnnAttention &shape, uint64_t workspaceBytes, const CudaLibraryPaths &paths,
                                  const Gpu &gpu);
+  /// Whether a deterministic gradient has two ways here: ZtcCudnnAttention::linearWorkspace. False before find().
+  bool hasTwoGradients(const Gpu &gpu) const;
   /// What a call that find() has asked for takes; 0 where cuDNN refused it.
   uint64_t workspaceOf(const ZtcCudnnAttention &shape) const;
   /// Enqueues it; `tensors` by ZTC_CUDNN_*.

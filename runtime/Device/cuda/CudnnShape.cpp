@@ -1,4 +1,5 @@
 #include "runtime/Device/cuda/CudnnShape.h"
+#include "runtime/Format/CudnnAttention.h"
 #include <algorithm>
 
 namespace ztc {
@@ -8,7 +9,7 @@ ZtcCudnnAttention cudnnShape(const plan::Attention &attention, bool deterministi
   shape.type = attention.type() == plan::BF16 ? ZTC_CUDNN_BF16 : ZTC_CUDNN_F16;
   shape.grad = attention.grad();
   shape.causal = attention.causal();
-  shape.deterministic = attention.grad() && deterministic;
+  shape.deterministic = shape.linearWorkspace = attention.grad() && deterministic;
   shape.window = attention.causal() ? int64_t(attention.window()) : 0;
   shape.batch = int64_t(attention.batch());
   shape.seq = int64_t(attention.seq());
@@ -36,22 +37,15 @@ ZtcCudnnAttention cudnnPackedShape(const plan::Attention &attention, DocumentBou
   return shape;
 }
 
-static ZtcCudnnAttention cudnnPart(const ZtcCudnnAttention &whole, int64_t sequences, int64_t kvHeads) {
-  ZtcCudnnAttention part = whole; // strides are those of the whole tensors
-  part.batch = sequences;
-  part.heads = whole.heads / whole.kvHeads * kvHeads;
-  part.kvHeads = kvHeads;
-  return part;
-}
-
 std::vector<ZtcCudnnAttention> cudnnParts(const ZtcCudnnAttention &whole) {
   std::vector<ZtcCudnnAttention> parts;
-  for (int64_t sequences = whole.batch - 1; sequences > 0; --sequences)
-    if (whole.batch % sequences == 0)
-      parts.push_back(cudnnPart(whole, sequences, whole.kvHeads));
-  for (int64_t heads = whole.kvHeads - 1; heads > 0; --heads)
-    if (whole.kvHeads % heads == 0)
-      parts.push_back(cudnnPart(whole, 1, heads));
+  for (const AttentionPart &one : attentionParts(uint64_t(whole.batch), uint64_t(whole.kvHeads))) {
+    ZtcCudnnAttention part = whole; // strides are those of the whole tensors
+    part.batch = int64_t(one.sequences);
+    part.kvHeads = int64_t(one.kvHeads);
+    part.heads = whole.heads / whole.kvHeads * part.kvHeads;
+    parts.push_back(part);
+  }
   return parts;
 }
 

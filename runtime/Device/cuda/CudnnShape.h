@@ -8,14 +8,13 @@
 namespace ztc {
 
 /// Tensors are whole, (batch, seq, heads, head_dim) in this order. The type is bf16 or f16. `deterministic`: of the
-/// gradient.
+/// gradient, whose workspace is linear in the sequence where cuDNN has that way.
 ZtcCudnnAttention cudnnShape(const plan::Attention &attention, bool deterministic = true);
 
 /// The same of one packed row, whose documents stay within `bounds`.
 ZtcCudnnAttention cudnnPackedShape(const plan::Attention &attention, DocumentBounds bounds, bool deterministic = true);
 
-/// Parts of a call that together are the whole: as many sequences, or of one sequence as many key/value heads with
-/// their query heads, as divide it; the largest first.
+/// The call and its parts, as attentionParts() has them.
 std::vector<ZtcCudnnAttention> cudnnParts(const ZtcCudnnAttention &whole);
 
 } // namespace ztc

@@ -2,12 +2,16 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/CudnnAttention.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/AttentionWorkspace.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepExecutions.h"
 #include "runtime/Format/Steps/StepWords.h"
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
 #include <initializer_list>
+#include <map>
+#include <set>
 
 namespace ztc {
 
@@ -156,7 +160,68 @@ public:
   }
 };
 
+/// The operand of a gradient that is its workspace.
+constexpr int kGradientWorkspace = 9;
+
+/// Whether cuDNN may keep the scores of a step. Those of packed rows would be those of documents as long as the
+/// longest.
+bool mayKeepScores(const Step &step) {
+  const Attention &attention = step.attention();
+  return attention.grad() && !attention.packed() &&
+         !cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(), extrasOf(attention));
+}
+
+uint64_t workspaceOf(const Attention &attention, const AttentionPart &part) {
+  return cudnnScoresWorkspaceBytes(part.sequences, attention.seq(),
+                                   attention.heads() / attention.kv_heads() * part.kvHeads, part.kvHeads,
+                                   attention.head_dim());
+}
+
+/// The largest part whose scores take at most `bytes`.
+AttentionPart largestPart(const Attention &attention, uint64_t bytes) {
+  for (const AttentionPart &part : attentionParts(attention.batch(), attention.kv_heads()))
+    if (workspaceOf(attention, part) <= bytes)
+      return part;
+  return {0, 0};
+}
+
 } // namespace
+
+std::vector<uint64_t> scoresWorkspaces(const Plan &plan) {
+  std::set<uint64_t, std::greater<>> sizes;
+  for (const Program &program : plan.programs())
+    for (const Step &step : program.steps())
+      if (mayKeepScores(step))
+        for (const AttentionPart &part : attentionParts(step.attention().batch(), step.attention().kv_heads()))
+          sizes.insert(workspaceOf(step.attention(), part));
+  return {sizes.begin(), sizes.end()};
+}
+
+void setScoresWorkspace(Plan &plan, uint64_t bytes) {
+  std::map<uint32_t, uint64_t> needed; // by slot
+  for (const Program &program : plan.programs())
+    for (const Step &step : program.steps()) {
+      if (!mayKeepScores(step))
+        continue;
+      const Attention &attention = step.attention();
+      const AttentionPart part = largestPart(attention, bytes);
+      const uint64_t without =
+          gpuAttentionScratchBytes(attention.batch(), attention.seq(), attention.heads(), attention.kv_heads(),
+                                   attention.head_dim(), /*narrow=*/true, /*grad=*/true, extrasOf(attention));
+      uint64_t &slot = needed[step.operands(kGradientWorkspace).slot()];
+      slot = std::max({slot, without, part.sequences ? workspaceOf(attention, part) : 0});
+    }
+  for (const auto &[slot, size] : needed) {
+    SizeForm &form = *plan.mutable_slots(int(slot))->mutable_size();
+    form.set_gpu_elements(size / form.element_bytes());
+  }
+}
+
+AttentionPart scoresPart(const Plan &plan, const Step &step) {
+  if (!mayKeepScores(step))
+    return {0, 0};
+  return largestPart(step.attention(), gpuOperandBytes(plan, step, kGradientWorkspace));
+}
 
 const StepDefinition &defineAttention() {
   static const AttentionDefinition definition;

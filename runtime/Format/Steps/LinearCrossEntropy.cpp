@@ -147,7 +147,7 @@ std::optional<LossChunks> lossChunks(const Step &step) {
     return std::nullopt;
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
   return LossChunks{loss.tokens(), loss.width(),    loss.vocabulary(),   gpuRows(loss),
-                    loss.type(),   loss.training(), products(step) == 3, loss.accumulate() != OVERWRITE};
+                    loss.type(),   loss.training(), products(step) == 3, loss.accumulate()};
 }
 
 TrainingLoss trainingLoss(const Plan &plan) {

@@ -20,8 +20,8 @@ struct LossChunks {
   uint64_t tokens, width, vocabulary;
   uint64_t rows; ///< of a chunk, at most
   plan::DataType type;
-  bool training, trainsHead; ///< the latter: the head's cotangent is a third product
-  bool adds;                 ///< to that cotangent already in the first chunk
+  bool training, trainsHead;   ///< the latter: the head's cotangent is a third product
+  plan::Accumulate accumulate; ///< of that cotangent, in the first chunk
 };
 /// Nothing of another step.
 std::optional<LossChunks> lossChunks(const plan::Step &step);

@@ -50,7 +50,8 @@ public:
     const auto bytesOf = [&](int operand) {
       Step one;
       *one.add_operands() = sizes.step.operands(operand);
-      return StepSizes{sizes.plan, one, sizes.slotBytes, sizes.world, sizes.onGpu}.operandBytes(/*withScratch=*/true);
+      return StepSizes{sizes.plan, one, sizes.slotBytes, sizes.world, sizes.microSteps, sizes.onGpu}.operandBytes(
+          /*withScratch=*/true);
     };
     uint64_t bytes = 0;
     for (int i = 0; i + 1 < sizes.step.operands_size(); i += 2)

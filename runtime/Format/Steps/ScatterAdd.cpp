@@ -36,13 +36,16 @@ public:
 
   const char *family(const Step &) const override { return "embedding"; }
 
-  /// Rows by index, as many as there are, and zeros first where nothing is added to.
+  /// Rows by index, as many as there are, and zeros first where nothing is added to: that is its share of them in which
+  /// the first micro-step differs.
   uint64_t bytes(const StepSizes &sizes) const override {
     const ScatterAdd &scatter = sizes.step.scatter_add();
-    const bool zeroes = scatter.accumulate() != ADD;
     const uint64_t row = scatter.width() * (dataTypeBytes(scatter.type()) + 2 * sizeof(float));
-    return scatter.rows() * (row + sizeof(int32_t)) +
-           (zeroes ? scatter.table_rows() * scatter.width() * sizeof(float) : 0);
+    const uint64_t zeroes = scatter.table_rows() * scatter.width() * sizeof(float);
+    return scatter.rows() * (row + sizeof(int32_t)) + (scatter.accumulate() == ADD ? 0
+                                                       : scatter.accumulate() == ADD_UNLESS_FIRST
+                                                           ? zeroes / std::max<uint64_t>(1, sizes.microSteps)
+                                                           : zeroes);
   }
 
   std::vector<CallExecution> executions(const Plan &, const Step &step, bool host, bool gpu) const override {

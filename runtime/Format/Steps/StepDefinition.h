@@ -39,6 +39,7 @@ struct StepSizes {
   const plan::Step &step;
   std::function<uint64_t(uint32_t)> slotBytes; ///< of a slot of the plan by its index
   uint64_t world;                              ///< ranks
+  uint64_t microSteps;                         ///< of an optimizer step
   bool onGpu;
 
   /// Bytes of all operands: each once, twice where it is read and written. Scratch is left out on request.

@@ -81,19 +81,17 @@ TEST(Cudnn, PartsOfACallDivideIt) {
     parts.push_back({part.batch, part.heads, part.kvHeads});
     EXPECT_EQ(part.strides[ZTC_CUDNN_Q].batch, whole.strides[ZTC_CUDNN_Q].batch);
   }
-  EXPECT_THAT(parts, testing::ElementsAre(std::array<int64_t, 3>{2, 12, 6}, std::array<int64_t, 3>{1, 12, 6},
-                                          std::array<int64_t, 3>{1, 6, 3}, std::array<int64_t, 3>{1, 4, 2},
-                                          std::array<int64_t, 3>{1, 2, 1}));
+  EXPECT_THAT(parts, testing::ElementsAre(std::array<int64_t, 3>{4, 12, 6}, std::array<int64_t, 3>{2, 12, 6},
+                                          std::array<int64_t, 3>{1, 12, 6}, std::array<int64_t, 3>{1, 6, 3},
+                                          std::array<int64_t, 3>{1, 4, 2}, std::array<int64_t, 3>{1, 2, 1}));
 }
 
-TEST(Cudnn, ThePlansWorkspaceTakesOnePartBesideTheLogits) {
-  const uint64_t logits =
-      gpuLinearCrossEntropyScratchBytes(gpuLinearCrossEntropyChunk(8192, 128256, 2), 8192, 128256, 2);
-  // Llama-3-8B at 8192 tokens: the scores of a key/value head's four query heads, 512 MiB, beside 501 MiB of logits.
-  const uint64_t one = cudnnGradientWorkspaceBytes(8192, 32, 8, 128, logits);
-  EXPECT_EQ(one, uint64_t(4) * 8192 * 8192 * 2 + uint64_t(4) * 4 * 8192 * 128 + 4096);
-  EXPECT_EQ(cudnnGradientWorkspaceBytes(32768, 32, 8, 128, logits), 0u) << "eight GiB are too many";
-  EXPECT_EQ(cudnnGradientWorkspaceBytes(8192, 32, 8, 128, 0), 0u) << "without a loss nothing makes room";
+TEST(Cudnn, ScoresOfAPart) {
+  // Llama-3-8B at 8192 tokens: of a key/value head the scores of its four query heads, their dk and dv in bf16, delta.
+  EXPECT_EQ(cudnnScoresWorkspaceBytes(1, 8192, 4, 1, 128),
+            uint64_t(4) * 8192 * 8192 * 2 + uint64_t(4) * 4 * 8192 * 128 + uint64_t(4) * 4 * 8192 + 4096);
+  EXPECT_EQ(cudnnScoresWorkspaceBytes(2, 100, 3, 3, 16), uint64_t(2) * 3 * 128 * 128 * 2 + 2560 + 4096)
+      << "whole tiles; without groups no dk and dv beside the results";
 }
 
 TEST(Cudnn, ShapesAreThoseOfThePlan) {

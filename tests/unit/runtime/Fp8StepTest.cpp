@@ -192,7 +192,7 @@ TEST(Fp8Steps, QuantizeRecordsOfKnownScalesAreChecked) {
 
 TEST(Fp8Steps, GivenMaximaSaveAPassOverTheMatrix) {
   const auto bytesOf = [](plan::Plan plan) {
-    return definitionOf(stepOf(plan))->bytes({plan, stepOf(plan), [](uint32_t) { return uint64_t(4096); }, 1, true});
+    return definitionOf(stepOf(plan))->bytes({plan, stepOf(plan), [](uint32_t) { return uint64_t(4096); }, 1, 1, true});
   };
   EXPECT_EQ(bytesOf(quantizePlan()), 32u * 64 * (2 + 2 + 1 + 1));
   EXPECT_EQ(bytesOf(givenPlan()), 32u * 64 * (2 + 1 + 1) + 64 * 2);

@@ -90,10 +90,16 @@ void require(cudnnStatus_t status, const char *what) {
     throw std::runtime_error(std::string(what) + ": " + fe::detail::get_error_string(status));
 }
 
-/// The gradient's default way to be deterministic keeps the cotangents of all scores in memory. A limit of 0 asks for
-/// the other one (cuDNN 9.25 and later, on Hopper), whose workspace is linear in the sequence.
-void askForLinearWorkspace() {
-  setenv("CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT", "0", 1);
+/// The frontend asks the environment how large the cotangents of all scores may be: 0 rules them out, -1 does not. The
+/// variable's text belongs to this module, so that a change of it leaves the environment, which other threads may read,
+/// in its place.
+void askForWorkspace(bool linear) {
+  static char variable[] = "CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT=-1";
+  static char *const value = std::strchr(variable, '=') + 1;
+  static const bool isSet = putenv(variable) == 0;
+  if (!isSet)
+    throw std::runtime_error("the environment takes no variable");
+  std::strcpy(value, linear ? "0" : "-1");
 }
 
 int open(void *library, void *driver, const ZtcCudnnGpu *gpu, ZtcCudnn **result, ZtcCudnnError *error) {
@@ -102,7 +108,6 @@ int open(void *library, void *driver, const ZtcCudnnGpu *gpu, ZtcCudnn **result,
     std::call_once(once, [&] {
       fe::cudnn_dlhandle = library;
       driverLibrary = driver;
-      askForLinearWorkspace();
     });
     if (fe::cudnn_dlhandle != library)
       throw std::invalid_argument("this process uses another libcudnn already");
@@ -242,7 +247,10 @@ void choose(ZtcCudnnGraph &made, uint64_t *workspaceBytes) {
 
 int create(ZtcCudnn *cudnn, const ZtcCudnnAttention *shape, ZtcCudnnGraph **result, uint64_t *workspaceBytes,
            ZtcCudnnError *error) {
+  static std::mutex mutex; // one call at a time asks the frontend for its workspace
   return guarded(error, [&] {
+    std::lock_guard lock(mutex);
+    askForWorkspace(shape->linearWorkspace != 0);
     auto made = std::make_unique<ZtcCudnnGraph>();
     made->cudnn = cudnn;
     fe::graph::Graph &graph = made->graph;

@@ -6,7 +6,7 @@
 extern "C" {
 
 /// Changes with every change of the table or of what crosses it: program and module must be of one build.
-#define ZTC_CUDNN_VERSION 3u
+#define ZTC_CUDNN_VERSION 4u
 
 /// cuDNN for one GPU, or for a GPU that is only described.
 typedef struct ZtcCudnn ZtcCudnn;
@@ -53,7 +53,11 @@ typedef struct ZtcCudnnAttention {
   int32_t grad;
   int32_t causal;
   int32_t deterministic; ///< of the gradient: what is added up is so in an order of its own, whatever comes first
-  int64_t window;        ///< of causal: a row sees the last `window` columns; 0: all
+  /// Of a deterministic gradient, where there are both ways (cuDNN 9.25 and later, on Hopper): dq is added up in the
+  /// order of its terms, in workspace that is linear in the sequence. Else it is the product of the cotangents of all
+  /// scores, which lie in the workspace: faster, says NVIDIA's frontend.
+  int32_t linearWorkspace;
+  int64_t window; ///< of causal: a row sees the last `window` columns; 0: all
   int64_t batch, seq, heads, kvHeads, headDim;
   /// 0, or of a packed row, whose `batch` is 1, how many documents it has at most. They lie in a row of `seq` positions
   /// and attend to themselves alone; none is longer than `longest`. Those that are not there have no length and begin
