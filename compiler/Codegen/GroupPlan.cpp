@@ -238,7 +238,8 @@ private:
       common = std::gcd(common, rowsOf(shapeOf(op->getOperand(0))));
     rows.rows = std::max<int64_t>(common, 1);
     addOutputs(rows, direct);
-    int64_t offset = 0, blocks = llvm::divideCeil(rows.rows, kRowBlock);
+    rows.rowBlock = rowBlockOf(rows.rows);
+    int64_t offset = 0, blocks = llvm::divideCeil(rows.rows, rows.rowBlock);
     std::vector<PlannedPartial> partials;
     for (Operation *op : partials_) {
       auto shape = shapeOf(op->getOperand(0));

@@ -9,8 +9,11 @@ namespace ztc::codegen {
 
 class KernelEmitter;
 
-/// Rows that add into one partial result of a column reduction.
-inline constexpr int64_t kRowBlock = 32;
+/// Rows that add into one partial result of a column reduction over `rows`: as many as leave a block for each
+/// multiprocessor of a large GPU, in multiples of four, and not so few that partial results are what is moved.
+constexpr int64_t rowBlockOf(int64_t rows) {
+  return rows >= 4096 ? 32 : rows >= 2048 ? 16 : 8;
+}
 /// Elements of a block of a flat kernel; a sum of squares has one partial result for each.
 inline constexpr int64_t kFlatBlock = 4096;
 /// Columns that one unit of a fold over partial results handles, where they divide the row.
@@ -62,13 +65,14 @@ struct ColumnGroup {
 struct PlannedKernel {
   enum class Shape {
     Rows,      ///< parallel over rows
-    RowBlocks, ///< parallel over blocks of kRowBlock rows, with partial column sums
+    RowBlocks, ///< parallel over blocks of rows, with partial column sums
     Columns,   ///< one row, parallel over blocks of columns
     Flat,      ///< parallel over blocks of kFlatBlock elements of run-time length
     Once       ///< one unit
   };
   Shape shape = Shape::Rows;
   int64_t rows = 1;
+  int64_t rowBlock = 0;               ///< rows of a block, where shape is RowBlocks
   int64_t unit = 0;                   ///< columns of a unit, where shape is Columns
   std::vector<ColumnGroup> columns;   ///< at most one where shape is Columns or Flat
   std::vector<PlannedPartial> sums;   ///< sums of squares of a flat kernel

@@ -6,8 +6,8 @@ using namespace mlir;
 
 namespace ztc::codegen {
 
-/// Rows that one team adds up before teams are joined; kRowBlock rows have their sum as ((0 + 1) + (2 + 3)).
-static constexpr int64_t kSubBlocks = 4, kSubBlockRows = kRowBlock / kSubBlocks;
+/// Parts of a block of rows that teams add up before they are joined, as ((0 + 1) + (2 + 3)).
+static constexpr int64_t kSubBlocks = 4;
 /// Partial results are folded in this many strands: strand g takes the partials g, g + 16, ...; then neighbours join.
 static constexpr int64_t kStrands = 16;
 
@@ -33,6 +33,7 @@ int64_t DeviceForm::rowBlockTeams(int64_t team) {
 }
 
 LogicalResult DeviceForm::emitRowBlocks() {
+  const int64_t subBlockRows = kernel_.rowBlock / kSubBlocks;
   int64_t team = rowTeam(), teams = rowBlockTeams(team);
   int64_t unitThreads = team * teams, units = std::max<int64_t>(1, kBlockThreads / unitThreads);
   setBlock(unitThreads * units, units);
@@ -49,15 +50,15 @@ LogicalResult DeviceForm::emitRowBlocks() {
     sums.push_back(zeros);
     KernelBuilder &b = e_.at(0);
     Value sub = b.add(b.mul(which, b.i64(kSubBlocks / teams)), b.i64(turn));
-    Value first = b.add(b.mul(unit->value, b.i64(kRowBlock)), b.mul(sub, b.i64(kSubBlockRows)));
-    if (failed(e_.forLoop(0, kSubBlockRows, sums.back(),
+    Value first = b.add(b.mul(unit->value, b.i64(kernel_.rowBlock)), b.mul(sub, b.i64(subBlockRows)));
+    if (failed(e_.forLoop(0, subBlockRows, sums.back(),
                           [&](const IndexSymbol *step, unsigned level, Carried &carried) -> LogicalResult {
                             KernelBuilder &b = e_.at(level);
                             IndexSymbol facts = *step;
                             facts.value = b.add(first, step->value);
                             facts.maximum = kernel_.rows - 1;
                             facts.sharedBy = team;
-                            if (unit->guard || kernel_.rows % kRowBlock != 0)
+                            if (unit->guard || kernel_.rows % kernel_.rowBlock != 0)
                               facts.guard = b.compare(arith::CmpIPredicate::slt, facts.value, b.i64(kernel_.rows));
                             e_.setColumnLevel(level);
                             IndexSymbol next;

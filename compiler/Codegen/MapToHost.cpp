@@ -136,8 +136,8 @@ private:
           return failure();
       }
     KernelBuilder &b = e_.at(level);
-    Value begin = b.mul(block->value, b.i64(kRowBlock));
-    Value end = b.minimum(b.add(begin, b.i64(kRowBlock)), b.i64(kernel_.rows));
+    Value begin = b.mul(block->value, b.i64(kernel_.rowBlock));
+    Value end = b.minimum(b.add(begin, b.i64(kernel_.rowBlock)), b.i64(kernel_.rows));
     IndexSymbol facts;
     facts.maximum = kernel_.rows - 1;
     return e_.forLoop(level, begin, end, 1, facts, none, [&](const IndexSymbol *row, unsigned inner, Carried &) {

@@ -55,7 +55,7 @@ int64_t elementsOf(const UnitCase &test) {
     const int64_t columns = kernel.shape == Shape::Flat      ? codegen::kFlatBlock
                             : kernel.shape == Shape::Columns ? kernel.unit
                                                              : group.columns;
-    elements += values * columns * group.subRows * (kernel.shape == Shape::RowBlocks ? codegen::kRowBlock : 1);
+    elements += values * columns * group.subRows * (kernel.shape == Shape::RowBlocks ? kernel.rowBlock : 1);
   }
   return elements + int64_t(kernel.encodes.size()) * codegen::kFlatBlock;
 }
@@ -81,7 +81,7 @@ void listWrites(UnitCase &test) {
       part.first = unit, part.last = unit + 1;
       break;
     case Shape::RowBlocks:
-      part.first = unit * codegen::kRowBlock, part.last = std::min(part.first + codegen::kRowBlock, kernel.rows);
+      part.first = unit * kernel.rowBlock, part.last = std::min(part.first + kernel.rowBlock, kernel.rows);
       break;
     case Shape::Columns:
       part.from = unit * kernel.unit, part.to = std::min(part.from + kernel.unit, columns);

@@ -12,9 +12,9 @@ func.func @row(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   return %y : tensor<2x3x8xf32>
 }
 
-// Two blocks of 32 rows, then the columns in units of 16.
+// Seven blocks of 8 rows, then the columns in units of 16.
 // CHECK-LABEL: func.func @column_reduce
-// CHECK: form = column_reduce, extent = 2
+// CHECK: form = column_reduce, extent = 7
 // CHECK: form = fold, extent = 3
 func.func @column_reduce(%x: tensor<50x48xf32>) -> tensor<1x48xf32> {
   %y = graph.fusion "bias_grad"(%x) : (tensor<50x48xf32>) -> tensor<1x48xf32> {

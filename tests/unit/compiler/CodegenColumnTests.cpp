@@ -1,5 +1,6 @@
 // Column reductions in blocks of rows, and the variants that add to their results.
 #include "KernelHarness.h"
+#include "compiler/Codegen/GroupPlan.h"
 #include <gtest/gtest.h>
 
 using namespace ztc;
@@ -33,16 +34,24 @@ TEST(CodegenColumn, BuffersAndWorkspaceAreDescribed) {
   auto lowered = module.addGroup(group.fusion(), /*withAdd=*/true);
   ASSERT_TRUE(succeeded(lowered));
   ASSERT_EQ(lowered->kernels.size(), 2u);
-  EXPECT_EQ(lowered->workspaceBytes, 3u * 48u * 4u); // three blocks of at most 32 rows
+  EXPECT_EQ(lowered->workspaceBytes, 10u * 48u * 4u); // ten blocks of at most 8 rows
   const KernelDescription &rows = lowered->kernels[0], &fold = lowered->kernels[1];
   EXPECT_EQ(rows.form, "row_column_reduce");
-  EXPECT_EQ(rows.extent, 3u);
+  EXPECT_EQ(rows.extent, 10u);
   ASSERT_EQ(rows.buffers.size(), 5u); // x, weight, dy, dx, workspace
   EXPECT_TRUE(rows.buffers[4].kind == KernelBuffer::Kind::Workspace && rows.buffers[4].written);
   EXPECT_EQ(fold.form, "fold");
   ASSERT_EQ(fold.buffers.size(), 2u); // dweight, workspace
   EXPECT_TRUE(fold.buffers[0].kind == KernelBuffer::Kind::Result && fold.buffers[0].index == 1);
   EXPECT_TRUE(fold.hasAdd);
+}
+
+// A large GPU has 132 multiprocessors: rows of a micro-step of 1024 tokens are as many blocks as those of 4096.
+TEST(CodegenColumn, FewRowsMakeAsManyBlocks) {
+  for (int64_t rows : {1024, 2048, 4096})
+    EXPECT_EQ(rows / codegen::rowBlockOf(rows), 128) << rows;
+  EXPECT_EQ(codegen::rowBlockOf(65536), 32);
+  EXPECT_EQ(codegen::rowBlockOf(3), 8);
 }
 
 TEST(CodegenColumn, TheAddVariantAddsToItsResults) {
