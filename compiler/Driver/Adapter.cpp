@@ -430,6 +430,32 @@ private:
     return chooseContents();
   }
 
+  bool isTaken(const ModelModule &module) const {
+    return llvm::is_contained(chosen, module.name) || llvm::is_contained(copied, module.name);
+  }
+
+  /// The head that is one tensor with `table` gets the same trained rows, as PEFT ties them: nothing else may change
+  /// it, and a list of its own must be that of the table.
+  LogicalResult checkHeadOf(const ModelModule &table, const TokenRows &rows, MutableArrayRef<bool> isFound) {
+    for (const ModelModule &head : model.modules()) {
+      if (!head.isHead || head.weight != table.weight)
+        continue;
+      const std::string what =
+          "the adapter's trainable_token_indices: '" + table.name + "' is the head '" + head.name + "' too (tied)";
+      if (isTaken(head))
+        return fail(what + ", which is in target_modules or modules_to_save: only one of them can change it");
+      if (head.bias)
+        return fail(what + ", and PEFT leaves out the bias of such a head: name the table in modules_to_save");
+      const TokenRows *own = config.rowsOf(head.name);
+      if (!own || own->module.empty())
+        continue;
+      if (own->rows != rows.rows)
+        return fail(what + ", for which other rows are listed: ztc trains the same ones of both");
+      isFound[own - config.tokenRows.data()] = true;
+    }
+    return success();
+  }
+
   /// Rows of tables that are trained in place of the model's.
   LogicalResult chooseTokenRows() {
     SmallVector<bool> isFound(config.tokenRows.size(), false);
@@ -441,11 +467,10 @@ private:
         continue;
       isFound[table - config.tokenRows.data()] = true;
       const std::string what = "the adapter's trainable_token_indices: '" + module.name + "'";
-      if (module.isTied)
-        return fail(what + " is the head too (tied): ztc trains rows of a table that stands alone; name it in "
-                           "modules_to_save, or untie the model");
-      if (llvm::is_contained(chosen, module.name) || llvm::is_contained(copied, module.name))
+      if (isTaken(module))
         return fail(what + " is in target_modules or modules_to_save too: only one of them can change it");
+      if (module.isTied && failed(checkHeadOf(module, *table, isFound)))
+        return failure();
       for (int64_t row : table->rows)
         if (uint64_t(row) >= sizeOf(module.weight, 0))
           return fail(what + " has " + Twine(sizeOf(module.weight, 0)) + " rows, there is no row " + Twine(row));

@@ -125,7 +125,7 @@ static std::string tiedChange(const MergedTensors &merged, ModuleOp module) {
   if (!head || llvm::none_of(head.getUses(), adapters::isLookup))
     return {};
   const StringRef name = graph::argString(forward, head.getArgNumber(), graph::kName);
-  if (!merged.changes(name))
+  if (!merged.changes(name) || merged.changesRows(name))
     return {};
   return ("'" + name +
           "' is a table of embeddings and the head too, they are one tensor, and the adapter changes one of "

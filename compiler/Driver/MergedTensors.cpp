@@ -65,6 +65,8 @@ StatusOr<MergedTensors> MergedTensors::open(const std::string &adapter, const st
     const std::vector<char> &bytes = merged.made.emplace_back(bytesOf(values, tensor.type));
     tensor.bytes = {bytes.data(), bytes.size()};
     merged.changed.insert(tensor.name);
+    if (!change->numbers.empty() && !change->rank && change->whole.empty())
+      merged.ofRows.insert(tensor.name);
   }
   if (const std::vector<std::string> unread = changes.unread(); !unread.empty())
     return failedPrecondition(changes.file().path() + ": '" + unread.front() + "' changes no tensor of " + base +

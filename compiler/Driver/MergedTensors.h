@@ -16,12 +16,15 @@ public:
   /// Views of what this object holds, or of the files.
   const std::vector<importer::TensorView> &views() const { return tensors; }
   bool changes(llvm::StringRef name) const { return changed.contains(name); }
+  /// Whether trained rows (trainable_token_indices) are all that changes the tensor: a head that is the same tensor has
+  /// them too.
+  bool changesRows(llvm::StringRef name) const { return ofRows.contains(name); }
 
 private:
   std::vector<std::unique_ptr<SafetensorsCollection>> files;
   std::vector<importer::TensorView> tensors;
   std::list<std::vector<char>> made; ///< bytes of changed tensors
-  llvm::StringSet<> changed;
+  llvm::StringSet<> changed, ofRows;
 };
 
 } // namespace ztc::driver

@@ -460,7 +460,7 @@ private:
     return success();
   }
 
-  /// Lookups of some rows of a table find trained ones in their place.
+  /// Lookups of some rows of a table find trained ones in their place, and so does a head that is the same tensor.
   LogicalResult addRows(const Entry &entry, BlockArgument table) {
     auto type = cast<RankedTensorType>(table.getType());
     auto rows = entry.attributes.getAs<DenseI64ArrayAttr>("rows");
@@ -495,7 +495,36 @@ private:
       Expr result = graph::select(mask, found, looked);
       lookup.getResult().replaceAllUsesExcept(result.value(), result.value().getDefiningOp());
     }
+    replaceRows(table, rows.asArrayRef(), *trained);
     return success();
+  }
+
+  /// Products with the table, and other uses that are no lookups, read it with the trained rows in their places. They
+  /// are scattered there: the derivative of that is a lookup of so few rows in the gradient of the whole.
+  void replaceRows(BlockArgument table, ArrayRef<int64_t> rows, const Expr &trained) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : table.getUses())
+      if (!adapters::isLookup(use))
+        uses.push_back(&use);
+    if (uses.empty())
+      return;
+    builder.setInsertionPoint((*llvm::min_element(uses, [](OpOperand *a, OpOperand *b) {
+                                return a->getOwner()->isBeforeInBlock(b->getOwner());
+                              }))->getOwner());
+    const Expr weight = trained.with(table);
+    const auto numbers = RankedTensorType::get({int64_t(rows.size())}, builder.getI32Type());
+    const Expr places = weight.with(graph::ConstantOp::create(
+        builder, weight.loc(), DenseIntElementsAttr::get(numbers, SmallVector<int32_t>(rows.begin(), rows.end()))));
+    auto scattered = [&](const Expr &values) {
+      auto type = values.type().clone({weight.dim(0), values.dim(1)});
+      return weight.with(graph::EmbeddingGradOp::create(builder, weight.loc(), type, places.value(), values.value()));
+    };
+    const auto column = trained.type().clone({int64_t(rows.size()), 1});
+    const Expr marks = scattered(weight.with(graph::makeConstant(builder, weight.loc(), column, 1)));
+    const Expr isTrained = graph::broadcastLike(marks > graph::zeroLike(marks), weight);
+    const Expr replaced = scattered(trained) + graph::select(isTrained, graph::zeroLike(weight), weight);
+    for (OpOperand *use : uses)
+      use->set(replaced.value());
   }
 
   /// Whether an entry is about this use: of a tied tensor the table and the head are two modules.

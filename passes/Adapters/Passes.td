@@ -17,7 +17,7 @@ def InsertAdapters : Pass<"ztc-insert-adapters", "mlir::ModuleOp"> {
     Where a weight is used in any other way its uses read the sum of the weight and scale * B A. `embedding`: lookups of the table are
     followed by lookups in the transposed A (rank, rows) and a product with B (width, rank). `copy`: a parameter of its own, trained whole,
     takes the place of the weight. `train`: the parameter itself is trained. `rows`: lookups of the rows of a table that `rows` lists find those of a trained parameter
-    (as many rows, width) instead.
+    (as many rows, width) instead; where the table is the head too, its product reads the table with these rows in their places.
     `expert`: as `linear`, with one expert's rows of A and B of a whole stack, (experts * rank, inputs) and (outputs, rank * experts), as PEFT has them.
     `stack`: the same of a stack of experts that is one parameter, (experts, ., .), whose slices are factors of products. With `swapped` A has a column for each output and B
     a row for each input, as PEFT has them where it takes the one for the other.

@@ -116,7 +116,7 @@ static StatusOr<std::vector<Changed>> changedTensors(const plan::Plan &plan) {
             ? modelName(plan, parameter)
             : name.substr(kAdapterPrefix.size(), lora - kAdapterPrefix.size()) + (isBias ? ".bias" : ".weight");
     const plan::Parameter *target = findTarget(model, wanted);
-    if (target && !target->tied().empty())
+    if (target && !target->tied().empty() && !isRows) // rows are trained for both uses
       return failedPrecondition(
           fmt::format("'{}' and '{}' are one tensor, and the adapter changes one of its uses: PEFT's merge_and_unload "
                       "makes two of it",

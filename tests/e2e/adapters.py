@@ -159,6 +159,32 @@ def unmergeable(case):
     check("merged tied: one of two uses of a tensor", "are one tensor" in done.stderr and "embed_tokens" in done.stderr, done.stderr)
 
 
+def rows_of_both(case):
+    """Rows of a table that is the head too: listed for both they are the same ones; what else would change the head is refused."""
+    rows = json.loads((case.adapter / "adapter_config.json").read_text())["trainable_token_indices"]
+
+    def changed(name, **more):
+        folder = shutil.copytree(case.adapter, case.work / name)
+        path = folder / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | more))
+        return folder
+    plan = case.work / "both.bin"
+    case.compile(plan, adapter=changed("both", trainable_token_indices={"embed_tokens": rows, "lm_head": rows}))
+    _, steps = case.run(plan)
+    check("rows of both: the losses", max(abs(s["loss"] - w) for s, w in zip(steps, case.golden["losses"], strict=True)) <= 1e-4, steps)
+    fresh = changed("fresh")
+    (fresh / "adapter_model.safetensors").unlink()
+    case.compile(plan, adapter=fresh)
+    _, steps = case.run(plan, steps=1)
+    check("rows of both: fresh ones are the model's", abs(steps[0]["loss"] - case.model["losses"][0]) <= 1e-5, (steps[0]["loss"], case.model["losses"][0]))
+    for name, more, words in (("others", {"trainable_token_indices": {"embed_tokens": rows, "lm_head": rows[:2]}}, "other rows are listed"),
+                              ("targeted", {"target_modules": ["q_proj", "lm_head"]}, "only one of them"), ("saved", {"modules_to_save": ["lm_head"]}, "only one of them")):
+        done = case.compile(case.work / "bad.bin", adapter=changed(name, **more), expect=1)
+        check(f"rows of both: {name}", done.returncode == 1 and words in done.stderr and "'lm_head' too (tied)" in done.stderr, done.stderr)
+    for more in (["--zero=3", "--recompute=layer"], ["--quantize=nf4", "--pack"]):
+        case.compile(plan, "--verify", *more)
+
+
 def dora(case):
     """A fresh DoRA begins as LoRA does: magnitudes are the norms of the weights that are loaded, and of what the adapter adds to them."""
     def first(words, *arguments):
@@ -373,8 +399,8 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
-             "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "tokens-head",
+             "tokens-head-padding", "experts", "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -383,24 +409,26 @@ for test in (unmergeable, not_into_graph):
 for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
     with scratch() as work:
         test(Case("list", work))
+with scratch() as work:
+    rows_of_both(Case("tokens-head", work))
 for test in (older, experts_inside):
     with scratch() as work:
         test(Case("router-saved", work))
 with scratch() as work:
     experts_left_out(Case("linear-alone", work))
-for name in ("list", "dora", "tokens", "router", "router-saved", "shared-experts"):
+for name in ("list", "dora", "tokens", "tokens-head", "router", "router-saved", "shared-experts"):
     with scratch() as work:
         into_graph(Case(name, work))
-for name in ("dora", "tokens", "experts", "router-all", "stacks"):
+for name in ("dora", "tokens", "tokens-head", "experts", "router-all", "stacks"):
     with scratch() as work:
         stages(Case(name, work))
-for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts", "parallel"):
+for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "tokens-head", "experts", "parallel"):
     with scratch() as work:
         narrow(Case(name, work))
 for name in sorted(p.parent.name for p in CASES.glob("*/bf16.json")):
     with scratch() as work:
         narrow_as_peft(Case(name, work))
-for name in ("dora", "tokens"):  # tokens: on a part of the joined q|k|v alone, which is padded in bf16
+for name in ("dora", "tokens", "tokens-head"):  # tokens: on a part of the joined q|k|v alone, which is padded in bf16
     with scratch() as work:
         on_gpus(Case(name, work))
 with scratch() as work:

@@ -63,6 +63,8 @@ CASES = {
     "tokens": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["q_proj"], trainable_token_indices=[3, 17, 5, 40])),
     "tokens-named": ("llama-heads", dict(r=2, lora_alpha=4, target_modules=["v_proj"], trainable_token_indices={"embed_tokens": [1, 2, 30]}, use_dora=True)),
     "tokens-padding": ("llama-heads", dict(r=2, lora_alpha=4, target_modules=["v_proj"], trainable_token_indices=[30, 0, 7])),
+    "tokens-head": ("qwen2-unused-window", dict(r=3, lora_alpha=4, target_modules=["q_proj"], trainable_token_indices=[41, 3, 17, 96])),
+    "tokens-head-padding": ("gemma2", dict(r=2, lora_alpha=4, target_modules=["v_proj"], trainable_token_indices={"embed_tokens": [7, 0, 30]})),
     "experts": ("qwen3-moe", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "experts-inner": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj"], use_rslora=True,
                                       rank_pattern={"experts.gate_up_proj": 4})),
@@ -91,7 +93,7 @@ CASES = {
 # name: factors of the learning rate (--lr-of), by parts of names
 RATES = {"rates": {"lora_B": 16.0, "q_proj.lora_A": 0.5, "norm": 4.0}}
 # name: what the folder's config.json says otherwise. With all experts for every token no rounding chooses others.
-CONFIGS = {"stacks-all": {"num_experts_per_tok": 3}, "tokens-padding": {"pad_token_id": 0}}
+CONFIGS = {"stacks-all": {"num_experts_per_tok": 3}, "tokens-padding": {"pad_token_id": 0}, "tokens-head-padding": {"pad_token_id": 0}}
 
 
 def quantized(weight, form):

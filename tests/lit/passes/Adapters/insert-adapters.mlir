@@ -200,6 +200,33 @@ func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
 }
 
 // -----
+// A table that is the head too: the product reads it with the trained rows in their places, of the padding row too.
+module attributes {graph.adapters = [{kind = "rows", parameter = "embed.weight", module = "embed", name = "base_model.model.embed.token_adapter.trainable_tokens_delta",
+                                      rows = array<i64: 5, 2>}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<6x8xf32> {graph.frozen, graph.name = "embed.weight"
+// CHECK-SAME: %[[R:[a-z0-9]+]]: tensor<2x8xf32> {graph.name = "base_model.model.embed.token_adapter.trainable_tokens_delta"
+// CHECK: %[[E:.*]] = graph.embedding %[[W]], %{{.*}} {padding = 2 : i64}
+// CHECK: %[[F:.*]] = graph.embedding %[[R]], %{{.*}} {padding = 1 : i64}
+// CHECK: %[[X:.*]] = graph.select %{{.*}}, %[[F]], %[[E]]
+// CHECK: %[[H:.*]] = graph.reshape %[[X]]
+// CHECK: %[[P:.*]] = graph.constant dense<[5, 2]> : tensor<2xi32>
+// CHECK: %[[M:.*]] = graph.embedding_grad %[[P]], %{{.*}} : tensor<2xi32>, tensor<2x1xf32> -> tensor<6x1xf32>
+// CHECK: graph.compare gt, %[[M]]
+// CHECK-DAG: %[[S:.*]] = graph.embedding_grad %[[P]], %[[R]] : tensor<2xi32>, tensor<2x8xf32> -> tensor<6x8xf32>
+// CHECK-DAG: %[[K:.*]] = graph.select %{{.*}}, %{{.*}}, %[[W]]
+// CHECK: %[[V:.*]] = graph.add %[[S]], %[[K]]
+// CHECK: graph.matmul %[[H]], %[[V]] {transpose_b}
+func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %x = graph.embedding %w, %t {padding = 2 : i64} : tensor<6x8xf32>, tensor<1x4xi32> -> tensor<1x4x8xf32>
+  %r = graph.reshape %x : tensor<1x4x8xf32> -> tensor<4x8xf32>
+  %y = graph.matmul %r, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+}
+
+// -----
 // Two experts share the factors of their stack: each has its rows of A, and of B its elements, which lie one after the other.
 module attributes {graph.adapters = [{kind = "expert", parameter = "e.0", module = "e.0", name = "base_model.model.e", rank = 2 : i64, scale = 1.0 : f64, experts = 2 : i64,
                                       expert = 0 : i64, outputs = 6 : i64, first_output = 0 : i64},
