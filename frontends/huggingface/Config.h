@@ -40,6 +40,8 @@ public:
   const char *firstOf(std::initializer_list<const char *> keys);
   /// An object below this one; none where the key is absent, null or an empty object.
   std::optional<Config> child(const char *key);
+  /// Where a child is absent and all of its keys have defaults: messages name this object's place.
+  Config withoutKeys() const { return Config(nlohmann::json::object(), place); }
 
   void set(const char *key, nlohmann::json value) { object[key] = std::move(value); }
   /// The key is known and changes nothing that ztc computes.

@@ -317,6 +317,8 @@ void readCommon(Config &config, Decoder &decoder, const Defaults &d) {
   decoder.isTied = config.flag("tie_word_embeddings", d.isTied);
   decoder.padding = config.optionalInteger("pad_token_id", d.padding, INT64_C(-1) << 40);
   decoder.norm.epsilon = config.number(d.epsilonKey, d.epsilon);
+  if (decoder.norm.epsilon < 0)
+    config.fail(config.describe(d.epsilonKey) + ", which is below 0");
   Layer layer;
   Attention &attention = layer.attention;
   attention.heads = config.integer("num_attention_heads", d.heads);

@@ -95,7 +95,7 @@ void fillMpt(Config &config, Decoder &decoder) {
   if (config.has("logit_scale") && !config.isNull("logit_scale"))
     decoder.notes.push_back(config.describe("logit_scale") + ": transformers passes over it, and so does ztc");
   config.require("embedding_fraction", {1});
-  Config attention = config.child("attn_config").value_or(Config(nlohmann::json::object(), ""));
+  Config attention = config.child("attn_config").value_or(config.withoutKeys());
   attention.require("alibi", {true});
   attention.require("alibi_bias_max", {8});
   attention.require("qk_ln", {false, nullptr});

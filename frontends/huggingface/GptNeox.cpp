@@ -155,7 +155,7 @@ void fillGptJ(Config &config, Decoder &decoder) {
   int64_t turning = config.optionalInteger("rotary_dim", 64).value_or(width);
   RopeContext context = ropeContext(decoder, 10000);
   context.headWidth = turning;
-  Config none(nlohmann::json::object(), "");
+  Config none = config.withoutKeys();
   decoder.ropes = {readRope(none, context)};
   config.adopt(none);
   decoder.ropes.front().isInterleaved = true;

@@ -87,7 +87,7 @@ static void setGraniteWindows(Config &config, Decoder &decoder) {
       continue;
     known.push_back(bases[i]);
     std::optional<Config> parameters = config.child("rope_parameters");
-    Config own = parameters ? *parameters : config.child("rope_scaling").value_or(Config(nlohmann::json::object(), ""));
+    Config own = parameters ? *parameters : config.child("rope_scaling").value_or(config.withoutKeys());
     own.set("rope_theta", bases[i]);
     decoder.ropes.push_back(ropeOf(config, own, ropeContext(decoder, bases[i]), false));
   }

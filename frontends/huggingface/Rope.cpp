@@ -6,6 +6,9 @@
 namespace ztc::huggingface {
 namespace {
 
+/// Tables of more are never those of a model.
+constexpr int64_t kMostDimensions = 65536;
+
 /// base^(2i / width) in f32, as PyTorch's pow of a number and an f32 tensor.
 std::vector<float> powers(double base, int64_t width) {
   std::vector<float> result;
@@ -82,6 +85,11 @@ public:
     if (rope.theta <= 0 || part <= 0 || part > 1 || dimensions < 2 || rope.width > context.headWidth) {
       config.fail("rope_theta " + std::to_string(rope.theta) + " and partial_rotary_factor " + std::to_string(part) +
                   " of heads of " + std::to_string(context.headWidth) + " give no rotation");
+      return {};
+    }
+    if (dimensions > kMostDimensions) {
+      config.fail("heads of " + std::to_string(context.headWidth) + " turn in " + std::to_string(dimensions) +
+                  " dimensions; ztc builds " + std::to_string(kMostDimensions) + " at most");
       return {};
     }
     rope.frequencies = inverse(rope.theta, dimensions);
@@ -205,7 +213,7 @@ private:
 } // namespace
 
 Rope ropeOf(Config &owner, std::optional<Config> parameters, const RopeContext &context, bool isNested) {
-  Config own = std::move(parameters).value_or(Config(nlohmann::json::object(), ""));
+  Config own = std::move(parameters).value_or(owner.withoutKeys());
   std::string old = own.text("type", "default"), type = own.text("rope_type", old);
   if (context.yarnIsLongrope && (type == "su" || type == "yarn"))
     type = "longrope";
