@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -119,6 +120,8 @@ struct TunedAlgorithms {
   std::set<std::string> known; ///< signatures of those that were known
   size_t unmeasured = 0;       ///< calls that keep their library's first choice because the time did not suffice
   double seconds = 0;          ///< that it took
+  /// Of attention's calls that were measured now: the shortest time of each way to compute it, by signature and way.
+  std::map<std::string, std::map<std::string, double>> attentionSeconds;
 };
 
 /// The memory that a device computes in, and what it takes of it. Every device has it.

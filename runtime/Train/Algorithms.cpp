@@ -98,6 +98,7 @@ static StatusOr<ChosenAlgorithms> chooseHere(AlgorithmTuner &tuner, const Arena 
   chosen.unmeasured = tuned.unmeasured;
   chosen.seconds = tuned.seconds;
   chosen.choices = std::move(tuned.all);
+  chosen.attentionSeconds = std::move(tuned.attentionSeconds);
   if (policy.resumed)
     chosen.differs = difference(*policy.resumed, chosen);
   if (!path.empty() && chosen.measured)

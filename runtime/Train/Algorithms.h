@@ -6,6 +6,7 @@
 #include "runtime/Ranks/ControlChannel.h"
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct AlgorithmPolicy {
 struct ChosenAlgorithms {
   AlgorithmChoices choices; ///< of every call; for checkpoints. Empty key: there was nothing to choose
   size_t resumed = 0, cached = 0, measured = 0;
-  size_t unmeasured = 0;          ///< for which the time did not suffice
-  double seconds = 0;             ///< that it took
+  size_t unmeasured = 0;                                                      ///< for which the time did not suffice
+  double seconds = 0;                                                         ///< that it took
+  std::map<std::string, std::map<std::string, double>> attentionSeconds = {}; ///< as TunedAlgorithms has them
   std::string differs = {};       ///< why bits may differ from the run that goes on, in words; empty: they do not
   std::vector<std::string> notes; ///< lines for a person: a cache that is ignored, a rank that has another library
 

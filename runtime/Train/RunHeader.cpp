@@ -6,6 +6,7 @@
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Train/Progress.h"
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -243,6 +244,9 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
         {"resumed", chosen.resumed},   {"cached", chosen.cached},
         {"measured", chosen.measured}, {"unmeasured", chosen.unmeasured},
         {"seconds", chosen.seconds},   {"sha256", Sha256::hex(Sha256::of(choices.data(), choices.size()))}};
+    for (const auto &[signature, ways] : chosen.attentionSeconds)
+      for (const auto &[way, seconds] : ways)
+        head["algorithms"]["attention_ms"][signature][way] = std::round(seconds * 1e6) / 1e3;
   }
   head["device"] = session.device().name();
   head["threads"] = session.shape().threads;

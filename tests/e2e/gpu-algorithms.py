@@ -32,6 +32,9 @@ def attention(work):
     said, chosen, own_losses, own = train("attention-measured", fresh, **patient)
     check("own kernels that are faster compute it, and the header says by how much", said.count(" times as fast as cuDNN's here)") == 2 and "attention by own kernels (" in said, said[:900])
     check("both forms are counted", f"library {chosen['calls'] - 2} matrix products, 2 of attention: 2 measured" in said and chosen["measured"] == 2, said[:900])
+    ways = sorted(sorted(times) for times in chosen["attention_ms"].values())
+    check("the log has the time of each way", ways == [["cuDNN", "cuDNN with scores in memory", "own kernels"], ["cuDNN", "own kernels"]] and
+          all(ms > 0 for times in chosen["attention_ms"].values() for ms in times.values()), chosen)
     said, _, without_losses, without = train("attention-none", fresh, folder=work / "other-cache", ZTC_CUDNN="0", ZTC_CUDA_TUNE="100")
     check("with the bits of own kernels", (own_losses, own) == (without_losses, without) and own != saved)
     check("the library's name is part of what choices are good for", any("cuDNN-9.26.0" in f.name for f in (cache / "ztc").iterdir()), list((cache / "ztc").iterdir()))

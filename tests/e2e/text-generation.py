@@ -87,13 +87,13 @@ with scratch() as work:
               and len(groups) > 1 and square < 40, (round(square, 2), dict(drawn), dict(share)))
 
     # Several texts at a time, with and without a cache: each is what it is alone, wherever the others end.
-    (work / "varied.txt").write_text("".join(" ".join(WORDS[(i + k) % 5] for k in range(1 + i % 4)) + "\n" for i in range(40)))
+    (work / "varied.txt").write_text("".join(" ".join(WORDS[(i + k) % 5] for k in range(1 + i % 8)) + "\n" for i in range(40)))
     found, plans = {}, {}
     for kind, options in (("one", ["--batch=1"]), ("one with a cache", ["--batch=1", "--generate"]), ("three", ["--batch=3"]), ("three with a cache", ["--batch=3", "--generate"])):
         plans[kind] = work / f"{kind.replace(' ', '-')}.bin"
         run("ztc", "compile", work / "model", *options, "--seq=16", "--target=host", "--precision=fp32", "-o", plans[kind])
         for sampling in ([], [f"--temperature={3 * spread!r}", "--seed=7"]):
-            done = run("ztc-run", plans[kind], "--device=cpu", "--weights", work / "trained", "--tokenizer", work / "model", "--prompts", work / "varied.txt", "--generate=25", *sampling, env=environment)
+            done = run("ztc-run", plans[kind], "--device=cpu", "--weights", work / "trained", "--tokenizer", work / "model", "--prompts", work / "varied.txt", "--generate=10", *sampling, env=environment)
             found[kind, len(sampling)] = [json.loads(line) for line in done.stdout.splitlines()]
     lengths = {x["tokens"] for x in found["one", 2]}
     check("they end in many places, by themselves and by their length", len(lengths) > 5 and {x["ended_by"] for x in found["one", 2]} == {"stop", "length"}, lengths)

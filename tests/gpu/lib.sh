@@ -30,6 +30,9 @@ limited() { # SECONDS COMMAND...; ZTC_DAY1_SECONDS says less
 
 # What a JSON log says of a key, a line each; of a run that failed, why.
 values() { grep -o "\"$2\":[^,}]*" "$1" 2> /dev/null | sed 's/.*://'; } # LOG KEY
+ways() { # LOG: milliseconds of each way to compute attention, where they were measured
+  grep -o '"attention_ms":{\("[^"]*":{[^}]*},\?\)*}' "$1" 2> /dev/null | sed 's/"attention_ms"://; s/[{}"]/ /g'
+}
 reason() { grep -h 'error:' "$1" 2> /dev/null | tail -n 1; }
 
 train() { # SECONDS LOG FOLDER PLAN OPTIONS...: the data and further options lie beside the plan, where it has any

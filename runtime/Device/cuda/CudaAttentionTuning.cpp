@@ -102,8 +102,11 @@ Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const Tun
       const double byCudnn = *std::min_element(seconds.begin(), seconds.end() - 1);
       takeAll(steps, ways[measured ? best : 0],
               fmt::format("{:.1f} times as fast as cuDNN's here", byCudnn / seconds.back()));
-      if (measured)
+      if (measured) {
         tuned.measured.algorithms[signature] = nameOf(ways[best]);
+        for (size_t i = 0; i < ways.size(); ++i)
+          tuned.attentionSeconds[signature][nameOf(ways[i])] = seconds[i];
+      }
     }
     tuned.all.algorithms[signature] = nameOf(steps.front()->way());
     tuned.unmeasured += !tuned.known.contains(signature) && !tuned.measured.algorithms.contains(signature);

@@ -14,6 +14,8 @@ for model in $(plansIn bench); do
       "$(rate "$log") tokens/s; $(tr '\r' '\n' < "${log%.jsonl}.txt" | grep -o 'MFU.*C' | tail -n 1) $(reason "${log%.jsonl}.txt")"
   done
   [ -e "$results/$model-cudnn1.jsonl" ] && [ $status = 0 ] || continue
+  measured=$(ways "$results/$model-cudnn1.jsonl")
+  [ -z "$measured" ] || say "$model: attention, milliseconds by way:$measured"
   train 100 "$results/$model-any-order.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --deterministic=no
   verdict "$model, --deterministic=no" $? "$(rate "$results/$model-any-order.jsonl") tokens/s $(reason "$results/$model-any-order.txt")"
   ZTC_CUDA_PDL=0 train 100 "$results/$model-no-overlap.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=10 --accumulate=8
