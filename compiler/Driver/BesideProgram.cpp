@@ -40,8 +40,8 @@ bool becomes(const char *path, int flags, int stream) {
   return file >= 0 && dup2(file, stream) >= 0 && (file == stream || close(file) == 0);
 }
 
-/// Runs `program` to its end; its status as of waitpid(), nothing where it cannot be started or takes too long. It ends
-/// with this one: nobody else waits for it.
+/// Runs `program` to its end; its status as of waitpid(), nothing where it cannot be started or takes too long. The
+/// program is killed when this process ends.
 std::optional<int> runToEnd(const std::string &program, ArrayRef<std::string> words, const std::string &written,
                             const std::string &said) {
   std::vector<char *> arguments{const_cast<char *>(program.c_str())};

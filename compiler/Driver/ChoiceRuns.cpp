@@ -102,7 +102,7 @@ void keep(const report::ChoiceTable &table, const ChoiceRun &run, const std::str
                                   {"measured_seconds", run.measuredSeconds}})
       << "\n";
   out.close();
-  out.clear_error(); // on a full disk there is no such line
+  out.clear_error(); // a full disk costs this line, not the program
 }
 
 } // namespace

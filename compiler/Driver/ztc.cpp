@@ -539,7 +539,7 @@ static int withOutput(int status) {
     problem = llvm::outs().error().message();
   else if (!std::cout.flush()) // --help and --version
     problem = "it takes no text";
-  // LLVM ends the program for an error that nobody has asked for.
+  // LLVM aborts the program if an error of its streams is never checked.
   llvm::outs().clear_error();
   llvm::errs().clear_error();
   if (problem.empty())

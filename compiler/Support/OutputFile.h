@@ -6,8 +6,8 @@
 namespace ztc {
 
 /// Writes `text` to `path`: a file is replaced in one go, a device or a pipe is written to. "" where it arrived, else
-/// what went wrong. To be preferred to LLVM's streams into files: these end the program where nobody asks them for
-/// their error.
+/// what went wrong. Use it in place of LLVM's file streams, which abort the program if their error is never
+/// checked.
 std::string writeOutput(const std::string &path, llvm::StringRef text);
 
 } // namespace ztc

@@ -499,8 +499,8 @@ private:
     return success();
   }
 
-  /// Products with the table, and other uses that are no lookups, read it with the trained rows in their places. They
-  /// are scattered there: the derivative of that is a lookup of so few rows in the gradient of the whole.
+  /// All uses of the table but lookups read it with the trained rows in their places, by a scatter: its derivative is a
+  /// lookup of these few rows in the gradient of the whole.
   void replaceRows(BlockArgument table, ArrayRef<int64_t> rows, const Expr &trained) {
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : table.getUses())

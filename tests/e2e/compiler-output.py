@@ -70,7 +70,7 @@ with scratch() as work:
     run("ztc", "compile", MODEL, "--batch=1", "--seq=8", "--target=host", "-o", out / "host.bin")
     run("ztc", "compile", MODEL, *SIZES, "-o", out / "one.bin")
     done = run("ztc", "diff", out / "one.bin", out / "host.bin", expect=1)
-    check("other machine code is said", "images of machine code: 1 of 2 differ" in done.stdout, done.stdout[-300:])
+    check("a difference in machine code is reported", "images of machine code: 1 of 2 differ" in done.stdout, done.stdout[-300:])
 
     for program, words in (("ztc", ["compile", MODEL, *SIZES, "-o", out / "empty.bin", "--weights", ""]), ("ztc-run", [plan, "--device=cpu", "--steps=1", "--save", ""])):
         one_message(f"an empty word of {program}", run(program, *words, expect=None), words[-2], "empty word", expect=2)

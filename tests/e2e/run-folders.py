@@ -122,7 +122,7 @@ with scratch() as work:
             if not ended_early:
                 child.process.send_signal(signal.SIGTERM)
                 child.finish(60)
-        check(f"{ranks} rank(s): a save that finds no folder is no end of the run", not ended_early and "the run goes on" in child.out, (child.out[-300:], child.err[-500:]))
+        check(f"{ranks} rank(s): a save whose folder is gone does not end the run", not ended_early and "the run goes on" in child.out, (child.out[-300:], child.err[-500:]))
         rescued = list(work.glob("*-rescued/step-*"))
         check(f"{ranks} rank(s): the state is in another place", len(rescued) == 1 and "nothing is lost" in child.err, (rescued, child.err[-500:]))
         for folder in work.glob("*-rescued"):
