@@ -154,10 +154,14 @@ private:
     const plan::WeightSource &source = parameter.source();
     auto it = files_.find(source.path());
     if (it == files_.end()) {
-      const bool relative = source.path().front() != '/';
       std::string path = source.path();
-      if (relative && !pathExists(path) && !planFolder.empty())
-        path = planFolder + "/" + source.path();
+      if (!pathExists(path) && !planFolder.empty()) {
+        const bool relative = path.front() != '/';
+        // A plan that was copied with its weights from another machine: their size and checksums are held all the same.
+        if (std::string beside = planFolder + "/" + (relative ? path : path.substr(path.rfind('/') + 1));
+            pathExists(beside))
+          path = std::move(beside);
+      }
       StatusOr<MappedFile> file = MappedFile::open(path);
       if (!file.isOk())
         return Status(file.status().code(),

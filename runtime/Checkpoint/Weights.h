@@ -16,7 +16,8 @@ struct WeightOptions {
       initDeviation; ///< --init=normal:STD; used where `weights` is empty, instead of the plan's sources
   uint64_t seed = 0;
   uint32_t threads = 1;   ///< that make random numbers
-  std::string planFolder; ///< relative source paths are looked up from the current folder, then from here
+  std::string planFolder; ///< where sources are looked for that their own paths do not lead to: relative ones, and
+                          ///< absolute ones by their name
 };
 
 /// Fails early and with all names at once where a parameter has no source, or its file is missing or has another size.
