@@ -64,7 +64,7 @@ public:
 
   /// The same with a scale that is known; the largest magnitude of what a block takes becomes its part of the maxima.
   void emitCodesOfKnownScale(Orders orders) {
-    Value scale = b.load(b.address(k.buffer(1), f32, b.i64(0)), f32, 1), unit = firstUnit();
+    Value scale = b.load(b.address(k.buffer(1), f32, b.i64(1)), f32, 1), unit = firstUnit();
     Value largest = k.choose(
         b.compare(arith::CmpIPredicate::slt, unit, k.extent()),
         [&] { return encodeTile(unit, scale, orders, /*findsLargest=*/true); }, [&] { return b.integer(i32, 0); });
@@ -210,8 +210,8 @@ private:
     Value scale =
         b.select(isTiny, b.real(f32, fp8Scale(0, format).scale), b.div(b.real(f32, largestFp8(format)), magnitude));
     k.ifThen(isFirst(b.add(k.block(), k.thread())), [&] {
-      b.store(scale, b.address(k.buffer(1), f32, b.i64(0)));
-      b.store(b.div(b.real(f32, 1), scale), b.address(k.buffer(1), f32, b.i64(1)));
+      b.store(b.div(b.real(f32, 1), scale), b.address(k.buffer(1), f32, b.i64(0)));
+      b.store(scale, b.address(k.buffer(1), f32, b.i64(1)));
     });
     return scale;
   }

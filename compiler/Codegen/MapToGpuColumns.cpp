@@ -11,7 +11,7 @@ static constexpr int64_t kSubBlocks = 4;
 /// Partial results are folded in this many strands: strand g takes the partials g, g + 16, ...; then neighbours join.
 static constexpr int64_t kStrands = 16;
 
-/// Whether an operand is the scale of fp8 codes, with its inverse: one number of a call, and no row of a register each.
+/// Whether an operand is the scale of fp8 codes with its inverse: one number of a call, and no row of a register each.
 static bool isScale(Value operand) {
   auto type = cast<RankedTensorType>(operand.getType());
   return type.getRank() == 1 && type.getDimSize(0) == 2;

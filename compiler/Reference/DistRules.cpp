@@ -107,7 +107,7 @@ void runShardCodes(dist::ShardCodesOp op, Operands operands, Results results, In
     const Fp8Scale rounded = fp8Scale(float(largest), format);
     const double exact = largestFp8(format) / std::max(largest, double(kSmallestFp8Range));
     results[1 + i].reals =
-        rounds ? std::vector<double>{rounded.scale, rounded.inverse} : std::vector<double>{exact, 1 / exact};
+        rounds ? std::vector<double>{rounded.inverse, rounded.scale} : std::vector<double>{1 / exact, exact};
     forOwnElements(shard, ranges[2 * i], ranges[2 * i + 1], interpreter, [&](int64_t e) {
       const double value = shard.reals[size_t(e)];
       results[0].reals[size_t(e)] =

@@ -68,7 +68,7 @@ static void runQuantizeFp8(graph::QuantizeFp8Op op, Operands operands, Results r
   const Fp8Scale rounded = fp8Scale(float(largest), format);
   const double exact = largestFp8(format) / std::max(largest, double(kSmallestFp8Range));
   results[0].reals =
-      rounds ? std::vector<double>{rounded.scale, rounded.inverse} : std::vector<double>{exact, 1 / exact};
+      rounds ? std::vector<double>{rounded.inverse, rounded.scale} : std::vector<double>{1 / exact, exact};
   writeCodes(*operands[0], rounds ? rounded.scale : exact, rounds, op.getByRows() ? &results[1] : nullptr,
              op.getByColumns() ? &results.back() : nullptr);
 }
@@ -84,13 +84,13 @@ static void runFp8Scales(graph::Fp8ScalesOp, Operands operands, Results results,
       inverse = 1.0f / float(scale);
     }
     for (uint64_t place = 0; place < kFp8ScaleRecord; ++place)
-      results[0].reals[index * kFp8ScaleRecord + place] = place % 2 ? inverse : scale;
+      results[0].reals[index * kFp8ScaleRecord + place] = place % 2 ? scale : inverse;
   }
 }
 
 static void runEncodeFp8(graph::EncodeFp8Op op, Operands operands, Results results, Interpreter &interpreter) {
   results[0].reals[0] = largestMagnitude(*operands[0]);
-  writeCodes(*operands[0], operands[1]->reals[0], interpreter.getOptions().precision == Precision::F32,
+  writeCodes(*operands[0], operands[1]->reals[1], interpreter.getOptions().precision == Precision::F32,
              op.getByRows() ? &results[1] : nullptr, op.getByColumns() ? &results.back() : nullptr);
 }
 
@@ -133,7 +133,7 @@ static void runTransposeCodes(graph::TransposeCodesOp, Operands operands, Result
 static void runScaledMatmul(graph::ScaledMatmulOp, Operands operands, Results results, Interpreter &interpreter) {
   const Tensor &a = *operands[0], &b = *operands[1];
   Tensor &y = results[0];
-  const double left = operands[2]->reals[1], right = operands[3]->reals[1];
+  const double left = operands[2]->reals[0], right = operands[3]->reals[0];
   const bool rounds = interpreter.getOptions().precision == Precision::F32;
   const double scale = rounds ? float(left) * float(right) : left * right;
   const int64_t rows = a.shape[0], columns = b.shape[0], depth = a.shape[1];

@@ -36,12 +36,12 @@ graph::FusionOp withoutResult(graph::FusionOp fusion, unsigned index) {
   return narrower;
 }
 
-/// The codes of `part`, written in its own shape.
+/// The codes of `part`, written in its own shape. `scale`: two numbers, its inverse first.
 Value codesOf(Value part, Value scale, Type format, OpBuilder &builder) {
   auto type = cast<RankedTensorType>(part.getType());
   const Location loc = part.getLoc();
   Value first = graph::SliceOp::create(builder, loc, RankedTensorType::get({1}, builder.getF32Type()), scale,
-                                       builder.getDenseI64ArrayAttr(0));
+                                       builder.getDenseI64ArrayAttr(1));
   Value everywhere = graph::BroadcastOp::create(builder, loc, type.clone(builder.getF32Type()), first);
   return graph::Fp8CodesOp::create(builder, loc, type.clone(format), part, everywhere);
 }

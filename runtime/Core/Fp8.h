@@ -27,7 +27,7 @@ constexpr float largestFp8(Fp8Format format) {
 }
 
 /// Of scales that are known before a matrix is there (delayed scaling): numbers of f32 that a matrix has of each kind,
-/// an aligned vector of a GPU. Absolute maxima: the maximum first. Scales: the scale, then its inverse.
+/// an aligned vector of a GPU. Absolute maxima: the maximum first. Scales: an Fp8Scale, twice.
 inline constexpr uint64_t kFp8ScaleRecord = 4;
 
 /// Elements of a matrix that a block of a GPU makes codes of: a tile of each of 256 threads.
@@ -39,8 +39,10 @@ constexpr uint64_t fp8Blocks(uint64_t elements) {
 }
 
 /// What a tensor is multiplied by before its elements are rounded, and the inverse, by which products are multiplied.
+/// So they are in memory: cuBLASLt takes the inverse only from addresses that are multiples of 16, and says no more
+/// than that a product is not supported elsewhere.
 struct Fp8Scale {
-  float scale, inverse;
+  float inverse, scale;
 };
 
 /// Magnitudes below this are taken for it: the scale of a tensor of zeros.
@@ -51,7 +53,7 @@ inline constexpr float kSmallestFp8Range = 1e-12f;
 inline Fp8Scale fp8Scale(float largest, Fp8Format format) {
   const float scale =
       largest < kSmallestFp8Range ? float(double(largestFp8(format)) / 1e-12) : largestFp8(format) / largest;
-  return {scale, 1.0f / scale};
+  return {1.0f / scale, scale};
 }
 
 /// The larger of two absolute maxima; NaN where one is.

@@ -25,6 +25,20 @@ std::vector<uint8_t> withOneNan(std::vector<uint8_t> codes, Fp8Format format) {
   return codes;
 }
 
+/// A scale as it is in memory, with one NaN for all: which one it is is a device's own.
+std::vector<float> withOneNan(const Fp8Scale &scale) {
+  std::vector<float> record{scale.inverse, scale.scale};
+  for (float &number : record)
+    if (std::isnan(number))
+      number = std::numeric_limits<float>::quiet_NaN();
+  return record;
+}
+/// That of a slot.
+std::vector<float> readScale(StepRunner &runner, uint32_t slot) {
+  const std::vector<float> record = runner.read(slot, 2);
+  return withOneNan({.inverse = record[0], .scale = record[1]});
+}
+
 /// Codes and scale of `x` (of numbers that `from` holds) by runtime/Core/Fp8.h, against the device's.
 void expectCodes(const QuantizeCase &c, const std::vector<float> &x, uint32_t threads) {
   SCOPED_TRACE(testing::Message() << c.rows << "x" << c.columns << " " << plan::DataType_Name(c.from) << " to "
@@ -69,7 +83,7 @@ void expectCodes(const QuantizeCase &c, const std::vector<float> &x, uint32_t th
                               std::string("gpu_quantize_") + (format == Fp8Format::E4m3 ? "e4m3_" : "e5m2_") + order +
                                   gpuSuffix(c.from)});
   runner.runOnce(threads);
-  EXPECT_TRUE(sameBits(runner.read(scaleSlot, 2), std::vector<float>{scale.scale, scale.inverse}));
+  EXPECT_TRUE(sameBits(readScale(runner, scaleSlot), withOneNan(scale))) << "of " << std::bit_cast<float>(largest);
   if (c.byRows)
     EXPECT_EQ(withOneNan(runner.read<uint8_t>(results.front(), x.size()), format), withOneNan(rows, format));
   if (c.byColumns)
@@ -129,7 +143,7 @@ TEST(Fp8Conformance, CodesOfKnownScales) {
                 }
               StepRunner runner;
               const uint32_t fromSlot = typedSlot(runner, x, from),
-                             scaleSlot = runner.slot(std::vector<float>{scale.scale, scale.inverse}),
+                             scaleSlot = runner.slot(std::vector<float>{scale.inverse, scale.scale}),
                              partials = runner.scratch(fp8Blocks(rows * columns) * 4, false),
                              amax = runner.slot(std::vector<float>{before});
               plan::Step &step = *runner.step("encode", {fromSlot, scaleSlot, partials});
@@ -229,7 +243,7 @@ TEST(Fp8Conformance, ShardsOfABucket) {
       EXPECT_TRUE(sameBits(runner.read(found, ranges.size()), want));
       for (size_t i = 0; i < ranges.size(); ++i) {
         const Fp8Scale scale = fp8Scale(maxima[i], Fp8Format::E4m3);
-        EXPECT_TRUE(sameBits(runner.read(scales[i], 2), std::vector<float>{scale.scale, scale.inverse}));
+        EXPECT_TRUE(sameBits(readScale(runner, scales[i]), withOneNan(scale)));
       }
       std::vector<uint8_t> expected(kWorld * kShard);
       const uint64_t end = std::min(kElements, (rank + 1) * kShard);
@@ -310,8 +324,8 @@ std::vector<float> runProduct(const ProductCase &c, const std::vector<uint8_t> &
                               const std::vector<float> &before, uint32_t threads) {
   StepRunner runner;
   const uint32_t slotA = runner.slot(a), slotB = runner.slot(b),
-                 scaleA = runner.slot(std::vector<float>{1e30f, 0.375f}), // the inverse is what counts
-      scaleB = runner.slot(std::vector<float>{1e30f, 0.0123f}), slotC = typedSlot(runner, before, c.typeC),
+                 scaleA = runner.slot(std::vector<float>{0.375f, 1e30f}), // the inverse is what counts
+      scaleB = runner.slot(std::vector<float>{0.0123f, 1e30f}), slotC = typedSlot(runner, before, c.typeC),
                  panels = runner.scratch(matmulScratchBytes(c.m, c.n, c.k), true);
   plan::ScaledGemm &gemm =
       *runner.step("product", {slotA, slotB, scaleA, scaleB, slotC, panels})->mutable_scaled_gemm();

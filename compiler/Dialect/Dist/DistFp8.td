@@ -65,7 +65,7 @@ def Dist_ShardCodesOp : Dist_Op<"shard_codes", [Pure, Dist_Workspace]> {
             : tensor<?xbf16, #dist.shard<@block0>>, tensor<3xf32> -> tensor<?xf8E4M3FN, #dist.shard<@block0>>, tensor<2xf32>, tensor<2xf32>
 
     `ranges` has two numbers a range, its first element and its end; the largest magnitude of range i is amax[first + i]. Scales and codes are those that
-    graph.quantize_fp8 gives of the whole range: scale[0] = F / max(amax, 1e-12), scale[1] its inverse, a code the f32 product rounded to nearest even and
+    graph.quantize_fp8 gives of the whole range: scale[1] = F / max(amax, 1e-12), scale[0] its inverse, a code the f32 product rounded to nearest even and
     saturated. What lies in no range is not written. The result stands at the rank's place of what gathers it.
     (C1) the operand and the codes are shards of one bucket. (C2) ranges have two numbers each, 0 <= begin < end, multiples of 16. (C3) there is a scale of two
     elements for each range, and amax has its element.

@@ -72,7 +72,8 @@ LogicalResult ShardCodesOp::verify() {
                                       << int64_t(getFirst()) << " on of " << maxima << " maxima";
   for (Value scale : getScales())
     if (cast<RankedTensorType>(scale.getType()).getDimSize(0) != 2)
-      return emitOpError("(C3) gives ") << scale.getType() << " as scale and inverse, not two elements";
+      return emitOpError("(C3) gives ") << scale.getType()
+                                        << " as the inverse of a scale and the scale, not two elements";
   return success();
 }
 

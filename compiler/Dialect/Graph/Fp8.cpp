@@ -48,7 +48,8 @@ LogicalResult QuantizeFp8Op::verify() {
     return failure();
   // (C2)
   if (tensorOf(getScale()).getDimSize(0) != 2)
-    return emitOpError("gives ") << getScale().getType() << " as scale and inverse, not two elements";
+    return emitOpError("gives ") << getScale().getType()
+                                 << " as the inverse of a scale and the scale, not two elements";
   if (failed(verifyCodes(*this, x)))
     return failure();
   // (C6)
@@ -93,7 +94,7 @@ FailureOr<SmallVector<Value>> Fp8ScalesOp::decompose(OpBuilder &builder) {
       amax.with(MaximumOp::create(builder, getLoc(), amax.value(), constantLike(amax, ztc::kSmallestFp8Range).value()));
   Expr scale = select(amax > zeroLike(amax), largest / bounded, constantLike(amax, 1.0));
   Expr inverse = constantLike(amax, 1.0) / scale;
-  Expr all = concat({scale, inverse, scale, inverse}, 1);
+  Expr all = concat({inverse, scale, inverse, scale}, 1);
   return SmallVector<Value>{reshape(all, tensorOf(getScales()).getShape()).value()};
 }
 
@@ -236,7 +237,7 @@ LogicalResult ScaledMatmulOp::verify() {
   // (C5)
   for (Value scale : {getScaleA(), getScaleB()})
     if (tensorOf(scale).getDimSize(0) != 2)
-      return emitOpError("reads ") << scale.getType() << " as scale and inverse, not two elements";
+      return emitOpError("reads ") << scale.getType() << " as the inverse of a scale and the scale, not two elements";
   return success();
 }
 

@@ -5,7 +5,7 @@ include "compiler/Dialect/Graph/GraphBase.td"
 
 /// Codes of 8 bits. A code stands for its number divided by the scale of its tensor.
 def Graph_Fp8Tensor : StaticShapeTensorOf<[Graph_Fp8]>;
-/// Two f32: the scale, and its inverse.
+/// Two f32: the inverse of the scale, and the scale.
 def Graph_ScaleTensor : 1DTensorOf<[F32]>;
 
 def Graph_QuantizeFp8Op : Graph_Op<"quantize_fp8", [Costed, Mixed,
@@ -15,8 +15,8 @@ def Graph_QuantizeFp8Op : Graph_Op<"quantize_fp8", [Costed, Mixed,
         %scale, %q, %qt = graph.quantize_fp8 %x {by_columns, by_rows}
             : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>, tensor<16x32xf8E4M3FN>
 
-    scale[0] = F / max(abs(x), 1e-12), where F is the largest number of the format (448 of e4m3, 57344 of e5m2), a quotient of f32; scale[1] is the
-    f32 inverse of that. A code is the f32 product x * scale[0], rounded to nearest even and saturated (torchao's tensorwise dynamic scaling).
+    scale[1] = F / max(abs(x), 1e-12), where F is the largest number of the format (448 of e4m3, 57344 of e5m2), a quotient of f32; scale[0] is the
+    f32 inverse of that. A code is the f32 product x * scale[1], rounded to nearest even and saturated (torchao's tensorwise dynamic scaling).
     Codes are given row by row as x has them (`by_rows`) and of the transposed matrix (`by_columns`), in this order: a product takes both of its
     operands with the summed dimension last. `weight` says that x is a parameter: its codes are made in front of each reader and never kept.
     Where `amax` is given, its largest element is max(abs(x)): what wrote x has found the absolute maxima of its parts, and x is read once.
@@ -36,7 +36,7 @@ def Graph_Fp8ScalesOp : Graph_Op<"fp8_scales", [Decomposable, Costed, AllTypesMa
         %s = graph.fp8_scales %m largest %f : tensor<8xf32>, tensor<2xf32>
 
     Records of four numbers, one for each element of f, the largest numbers of formats: record i of the operand begins with an absolute maximum m, that of the
-    result has the scale f[i] / max(m, 1e-12), and 1 where m is 0 (nothing is known), then its inverse; both again. Quotients of f32.
+    result has the inverse of the scale f[i] / max(m, 1e-12), of 1 where m is 0 (nothing is known), then the scale; both again. Quotients of f32.
     (C1) operand and result hold a record for each element of f.
   }];
   let arguments = (ins Graph_ScaleTensor:$amax, Graph_ScaleTensor:$largest);
@@ -52,7 +52,7 @@ def Graph_EncodeFp8Op : Graph_Op<"encode_fp8", [Costed, Mixed,
         %m, %q, %qt = graph.encode_fp8 %x scale %s {by_columns, by_rows}
             : tensor<32x16xbf16>, tensor<2xf32> -> tensor<1xf32>, tensor<32x16xf8E4M3FN>, tensor<16x32xf8E4M3FN>
 
-    As quantize_fp8, but for the scale: it is s[0] (s[1] is its inverse), whatever x holds, and x is read once. Codes beyond the largest number of the format
+    As quantize_fp8, but for the scale: it is s[1] (s[0] is its inverse), whatever x holds, and x is read once. Codes beyond the largest number of the format
     are that number, of either sign. m = max(abs(x)), NaN where x has one.
     (C1) to (C5) of codes are those of quantize_fp8. (C6) the scale has two elements, m has one.
   }];

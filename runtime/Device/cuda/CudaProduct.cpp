@@ -10,6 +10,8 @@ namespace ztc {
 
 /// Algorithms that the library is asked for.
 static constexpr int kRequested = 16;
+/// Algorithms are chosen with it for addresses that are set before each call; it is never dereferenced.
+static const void *const kPlaceholder = reinterpret_cast<const void *>(uintptr_t(1) << 20);
 
 static StatusOr<int> libraryType(plan::DataType type) {
   switch (type) {
@@ -116,6 +118,10 @@ Status CudaProductCall::describe() {
                                         "cublasLtMatmulDescSetAttribute"));
   if (shape_.addsBias)
     ZTC_RETURN_IF_ERROR(describeEpilogue());
+  // An algorithm that was chosen without scales need not take any.
+  if (shape_.isScaled())
+    for (int attribute : {cublaslt::kDescriptionScaleA, cublaslt::kDescriptionScaleB})
+      ZTC_RETURN_IF_ERROR(setAddress(attribute, kPlaceholder));
   // A row of the plan's matrix is a column of the library's.
   ZTC_RETURN_IF_ERROR(
       layout(first_, typeOfB(shape_), tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
@@ -129,10 +135,8 @@ Status CudaProductCall::describeEpilogue() {
   const uint32_t epilogue = !shape_.gelu       ? cublaslt::kEpilogueBias
                             : shape_.keepsSums ? cublaslt::kEpilogueGeluAuxBias
                                                : cublaslt::kEpilogueGeluBias;
-  // Addresses are set before each call. Algorithms are chosen with placeholders that are never dereferenced: given a
-  // null pointer, the library may ignore the bias, and the other one's alignment is what it counts on.
-  const auto *somewhere = reinterpret_cast<const void *>(uintptr_t(1) << 20);
-  const auto *aligned = reinterpret_cast<const void *>((uintptr_t(1) << 20) + shape_.alignC);
+  // Given a null pointer, the library may ignore the bias; the other one's alignment is what it counts on.
+  const auto *aligned = static_cast<const std::byte *>(kPlaceholder) + shape_.alignC;
   const auto ld = int64_t(shape_.ldc);
   const auto set = [&](int attribute, const auto &value) {
     return library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
@@ -141,10 +145,16 @@ Status CudaProductCall::describeEpilogue() {
   };
   ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogue, epilogue));
   if (shape_.keepsSums) {
-    ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogueAuxPointer, aligned));
+    ZTC_RETURN_IF_ERROR(setAddress(cublaslt::kDescriptionEpilogueAuxPointer, aligned));
     ZTC_RETURN_IF_ERROR(set(cublaslt::kDescriptionEpilogueAuxLd, ld));
   }
-  return set(cublaslt::kDescriptionBiasPointer, somewhere);
+  return setAddress(cublaslt::kDescriptionBiasPointer, kPlaceholder);
+}
+
+Status CudaProductCall::setAddress(int attribute, const void *address) const {
+  return library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
+                                                                  static_cast<const void *>(&address), sizeof address),
+                         "cublasLtMatmulDescSetAttribute");
 }
 
 Status CudaProductCall::layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType type, uint64_t rows,
@@ -227,11 +237,6 @@ Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &
                                 const CudaProductOperands &operands, float alpha, float beta) const {
   // The library's first matrix is B. What else it reads and writes has its address set before each call, by a single
   // thread.
-  const auto setAddress = [&](int attribute, const void *address) {
-    return library_->check(library_->cublasLtMatmulDescSetAttribute(
-                               description_.get(), attribute, static_cast<const void *>(&address), sizeof address),
-                           "cublasLtMatmulDescSetAttribute");
-  };
   if (shape_.addsBias)
     ZTC_RETURN_IF_ERROR(setAddress(cublaslt::kDescriptionBiasPointer, operands.bias));
   if (shape_.keepsSums)

@@ -99,6 +99,7 @@ private:
   Status layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType type, uint64_t rows, uint64_t columns,
                 uint64_t leading, uint64_t stride);
   Status describeEpilogue();
+  Status setAddress(int attribute, const void *address) const;
   Status findCandidates();
   bool isEligible(const cublaslt::Algorithm &algorithm, uint64_t workspaceBytes) const;
 

@@ -41,16 +41,11 @@ public:
   Status execute(uint32_t microstep) override {
     return product_.execute(stream_,
                             {operands_.address(0), operands_.address(1), operands_.address(4), operands_.address(5),
-                             inverse(2), inverse(3)},
+                             operands_.address(2), operands_.address(3)}, // the inverse is a scale's first number
                             addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
 private:
-  /// The second of the two numbers of a scale.
-  const void *inverse(size_t operand) const {
-    return static_cast<const std::byte *>(operands_.address(operand)) + sizeof(float);
-  }
-
   CudaProduct product_;
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };

@@ -46,7 +46,7 @@ public:
 
   Status execute(uint32_t microstep) override {
     const WidenedMatmul &product = addsNow(accumulate_, microstep) ? add_ : overwrite_;
-    const float scale = pointer<float>(2)[1] * pointer<float>(3)[1];
+    const float scale = pointer<float>(2)[0] * pointer<float>(3)[0];
     product.execute(resources_.pool, pointer(0), pointer(1), pointer(4), pointer<std::byte>(5), panelBytes_, scale);
     return Status::ok();
   }

@@ -100,6 +100,8 @@ uint64_t hash(const MatmulDescription &description, const MatrixLayout &a, const
   add(uint64_t(description.multiprocessors));
   add(uint64_t(description.epilogue));
   add(uint64_t(description.auxLeading));
+  for (const float *scale : description.scales)
+    add(scale != nullptr); // an algorithm that was chosen without scales need not take any
   for (const MatrixLayout *layout : {&a, &b, &c})
     for (uint64_t word : {uint64_t(layout->type), layout->rows, layout->columns, uint64_t(layout->leading),
                           uint64_t(layout->batch), uint64_t(layout->stride)})
@@ -453,8 +455,8 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
       return refuse("an operand leaves device memory");
   if (isFp8(product.a.type))
     for (const float *scale : product.description.scales)
-      if (!scale || !standin::isDeviceMemory(scale, sizeof *scale))
-        return refuse("fp8 codes without a scale in device memory");
+      if (!scale || reinterpret_cast<uintptr_t>(scale) % 16 != 0 || !standin::isDeviceMemory(scale, sizeof *scale))
+        return refuse("fp8 codes without a scale in device memory at a multiple of 16"); // as cuBLASLt 13.1 on an H200
   if (addsBias(product.description)) {
     const void *bias = product.description.bias;
     if (reinterpret_cast<uintptr_t>(bias) % 16 != 0 ||

@@ -292,7 +292,7 @@ func.func @shard_codes(%a: tensor<?xbf16, #dist.shard<@b>>, %m: tensor<1xf32>) {
 // -----
 
 func.func @shard_codes(%a: tensor<?xbf16, #dist.shard<@b>>, %m: tensor<1xf32>) {
-  // expected-error @+1 {{(C3) gives 'tensor<1xf32>' as scale and inverse, not two elements}}
+  // expected-error @+1 {{(C3) gives 'tensor<1xf32>' as the inverse of a scale and the scale, not two elements}}
   %0, %1 = dist.shard_codes %a amax %m[0] ranges [0, 16] : tensor<?xbf16, #dist.shard<@b>>, tensor<1xf32> -> tensor<?xf8E4M3FN, #dist.shard<@b>>, tensor<1xf32>
   return
 }

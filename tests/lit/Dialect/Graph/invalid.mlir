@@ -884,7 +884,7 @@ func.func @quantize_fp8(%x: tensor<32x8xbf16>) {
 
 // quantize_fp8 (C2)
 func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
-  // expected-error @+1 {{gives 'tensor<1xf32>' as scale and inverse, not two elements}}
+  // expected-error @+1 {{gives 'tensor<1xf32>' as the inverse of a scale and the scale, not two elements}}
   %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x16xbf16> -> tensor<1xf32>, tensor<32x16xf8E5M2>
   return
 }
@@ -1010,7 +1010,7 @@ func.func @scaled_matmul(%a: tensor<32x16xf8E5M2>, %s: tensor<2xf32>) {
 
 // scaled_matmul (C5)
 func.func @scaled_matmul(%a: tensor<32x16xf8E4M3FN>, %s: tensor<3xf32>) {
-  // expected-error @+1 {{reads 'tensor<3xf32>' as scale and inverse, not two elements}}
+  // expected-error @+1 {{reads 'tensor<3xf32>' as the inverse of a scale and the scale, not two elements}}
   %y = graph.scaled_matmul %a, %a scales %s, %s : tensor<32x16xf8E4M3FN>, tensor<32x16xf8E4M3FN>, tensor<3xf32>, tensor<3xf32> -> tensor<32x32xbf16>
   return
 }

@@ -8,7 +8,7 @@
 // CHECK:         ^bb0(%{{.*}}: tensor<2x16x32xbf16>, %[[T:.*]]: tensor<2xf32>):
 // CHECK:           %[[A:.*]] = graph.tanh
 // CHECK:           %[[M:.*]] = graph.reshape %{{.*}} : tensor<2x16x1xbf16> -> tensor<32x1xbf16>
-// CHECK:           %[[F:.*]] = graph.slice %[[T]], [0] : tensor<2xf32> -> tensor<1xf32>
+// CHECK:           %[[F:.*]] = graph.slice %[[T]], [1] : tensor<2xf32> -> tensor<1xf32>
 // CHECK:           %[[B:.*]] = graph.broadcast %[[F]] : tensor<1xf32> -> tensor<2x16x32xf32>
 // CHECK:           %[[C:.*]] = graph.fp8_codes %[[A]], %[[B]] : tensor<2x16x32xbf16>, tensor<2x16x32xf32> -> tensor<2x16x32xf8E4M3FN>
 // CHECK:           %[[R:.*]] = graph.reshape %[[C]]
