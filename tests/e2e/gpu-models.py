@@ -78,6 +78,8 @@ def without_cudnn(work, plan, own):
         ("has no engine", {"ZTC_STAND_IN_CUDNN_ENGINES": "0"}, ["attention by own kernels (cuDNN 9.26.0 refuses:", "attention gradient by own kernels (cuDNN"]),
         ("is too old", {"ZTC_STAND_IN_CUDNN": "90500"}, ["attention and its gradient by own kernels (cuDNN 9.5.0 is not used: 9.6.0 or later is needed)"]),
         ("wants too much", {"ZTC_STAND_IN_CUDNN_WORKSPACE": str(1 << 30)}, ["attention gradient by own kernels (cuDNN 9.26.0 wants 1.00 GiB of workspace here, the plan reserves"]),
+        ("cannot run its graphs", {"ZTC_STAND_IN_CUDNN_EXECUTES": "0", "ZTC_CUDA_TUNE": "20", "XDG_CACHE_HOME": str(work / "cache")},
+         ["attention and its gradient by own kernels (cuDNN 9.26.0: execute: ", "Unable to load any libcudart library"]),
     ):
         head, steps, _ = train(plan, case.replace(" ", "-"), "tied", "--gpus=1", "--accumulate=2", env={**ENVIRONMENT, **variables})
         used = head["versions"]["device"]

@@ -90,19 +90,25 @@ Status tuneCudaAttention(CudaResources &resources, const Arena &arena, const Tun
       ZTC_RETURN_IF_ERROR(step.prepareTrial());
       const std::vector<AttentionWay> ways = step.ways();
       std::vector<double> seconds;
+      std::string refusal; // of a way that was planned, and cannot be gone
       size_t best = 0;
       for (size_t i = 0; i < ways.size(); ++i) {
         step.take(ways[i], {});
-        ZTC_ASSIGN_OR_RETURN(const double shortest, secondsOf(step, watch, end));
-        seconds.push_back(shortest);
-        if (shortest < kClearlyFaster * seconds[best])
+        StatusOr<double> shortest = secondsOf(step, watch, end);
+        if (!shortest.isOk() && ways[i] == AttentionWay::OwnKernels)
+          return shortest.status();
+        if (!shortest.isOk())
+          refusal = shortest.status().message();
+        seconds.push_back(shortest.isOk() ? *shortest : std::numeric_limits<double>::infinity());
+        if (seconds[i] < kClearlyFaster * seconds[best])
           best = i;
       }
       const bool measured = Clock::now() < end;
       const double byCudnn = *std::min_element(seconds.begin(), seconds.end() - 1);
-      takeAll(steps, ways[measured ? best : 0],
-              fmt::format("{:.1f} times as fast as cuDNN's here", byCudnn / seconds.back()));
-      if (measured) {
+      takeAll(steps, ways[measured || !refusal.empty() ? best : 0],
+              !refusal.empty() ? refusal
+                               : fmt::format("{:.1f} times as fast as cuDNN's here", byCudnn / seconds.back()));
+      if (measured && refusal.empty()) { // what was refused may be there in the next run
         tuned.measured.algorithms[signature] = nameOf(ways[best]);
         for (size_t i = 0; i < ways.size(); ++i)
           tuned.attentionSeconds[signature][nameOf(ways[i])] = seconds[i];

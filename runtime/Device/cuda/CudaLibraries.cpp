@@ -84,14 +84,15 @@ std::string libraryFile(void *library) {
   return dlinfo(library, RTLD_DI_LINKMAP, static_cast<void *>(&entry)) == 0 && entry ? entry->l_name : "";
 }
 
-void openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths) {
+bool openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths) {
   if (!paths.standIns.empty())
-    return;
+    return true;
+  bool all = true;
   for (const char *name : names)
-    if (!dlopen(name, RTLD_NOW | RTLD_LOCAL))
-      for (const std::string &folder : paths.folders)
-        if (dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL))
-          break;
+    all &= dlopen(name, RTLD_NOW | RTLD_LOCAL) || std::ranges::any_of(paths.folders, [&](const std::string &folder) {
+             return dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
+           });
+  return all;
 }
 
 Status missingSymbol(const CudaLibraryName &name, const char *symbol) {

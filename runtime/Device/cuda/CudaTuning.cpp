@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <optional>
@@ -162,7 +163,7 @@ StatusOr<bool> Trials::choose(CudaProductCall &call) {
       chosen = i;
     }
   }
-  return call.choose(call.candidates()[best < kClearlyFaster * first ? chosen : 0]);
+  return std::isfinite(best) && call.choose(call.candidates()[best < kClearlyFaster * first ? chosen : 0]);
 }
 
 } // namespace

@@ -54,8 +54,11 @@ StatusOr<CudnnLibrary> loadCudnn(const CudaLibraryPaths &paths) {
   if (!table.isOk())
     return table.status();
   opened.functions = static_cast<const ZtcCudnnFunctions *>(*table);
-  // By these names cuDNN asks the loader for what it compiles and multiplies with.
+  // By these names cuDNN asks the loader for what it compiles, multiplies and launches with. It takes any CUDA runtime,
+  // the older one first: that must not be the one of another toolkit.
   openCompanions({"libnvrtc.so.13", "libnvrtc.so.12", "libcublasLt.so.13", "libcublasLt.so.12"}, paths);
+  if (!openCompanions({"libcudart.so.13"}, paths))
+    openCompanions({"libcudart.so.12"}, paths);
   ZTC_ASSIGN_OR_RETURN(opened.library, openCudaLibrary(kCudnnName, paths.cudnn, paths));
   loaded = opened;
   return opened;
@@ -118,7 +121,8 @@ uint64_t CudnnGraphs::workspaceOf(const ZtcCudnnAttention &shape) const {
 Status CudnnGraphs::execute(ZtcCudnnGraph *graph, cuda::Stream stream, void *const *tensors, void *workspace) const {
   ZtcCudnnError error{};
   if (functions_->execute(graph, stream, tensors, workspace, &error))
-    return unavailable(fmt::format("{}: {}", version_, error.message));
+    return unavailable(
+        fmt::format("{}: {}; with ZTC_CUDNN=0 attention is computed by own kernels", version_, error.message));
   return Status::ok();
 }
 

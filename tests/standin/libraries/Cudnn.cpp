@@ -3,8 +3,8 @@
 // executed, in the thread of the handle's stream. One engine takes every graph of attention.
 //
 // ZTC_STAND_IN_CUDNN: its version (default 92600). ZTC_STAND_IN_CUDNN_WORKSPACE: bytes that it wants beyond the real
-// one's. ZTC_STAND_IN_CUDNN_ENGINES=0: it has no engine for any graph. ZTC_STAND_IN_CUDNN_MILLISECONDS: that a graph
-// takes at least.
+// one's. ZTC_STAND_IN_CUDNN_ENGINES=0: it has no engine for any graph. ZTC_STAND_IN_CUDNN_EXECUTES=0: it plans graphs
+// and runs none. ZTC_STAND_IN_CUDNN_MILLISECONDS: that a graph takes at least.
 #include "tests/standin/libraries/CudnnGraph.h"
 #include "tests/standin/libraries/StandIn.h"
 #include <chrono>
@@ -366,6 +366,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const CudnnGraph *graph = graphOf(&at(plan));
   if (!handle || !graph || !at(plan).isFinal || !at(pack).isFinal)
     return refuse(CUDNN_STATUS_BAD_PARAM, "a call without handle, plan or addresses");
+  if (!variable("ZTC_STAND_IN_CUDNN_EXECUTES", 1)) // as cuDNN 9.14 on an H200 where no loader found the CUDA runtime
+    return refuse(CUDNN_STATUS_INTERNAL_ERROR, "Unable to load any libcudart library");
   struct Call {
     CudnnGraph graph;
     std::map<int64_t, void *> memory;
