@@ -55,9 +55,10 @@ KernelDescription KernelModule::addGpuGather(int64_t rowBytes) {
 }
 
 // A block per position. The block of the first position with an index adds that row and all later ones with the same
-// index, in order; the others have nothing to do. Which positions those are, warps find out 128 positions at a time.
+// index, in order; the others have nothing to do. Which positions those are, a block finds out a window at a time, of
+// which a thread looks at 8 positions: every block looks at all of them.
 KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
-  constexpr int64_t threads = 128, warps = threads / kWarp;
+  constexpr int64_t threads = 128, warps = threads / kWarp, window = 8 * threads;
   int64_t bytes = storedBytes(dyType), lanes = std::gcd(width, kVectorBytes / bytes);
   std::string name = ("gpu_scatter_add" + typeSuffix(dyType) + "_" + Twine(lanes)).str();
   return deviceService(*state_, name, {false, false, true, true}, 2, threads, 1, [&](BlockKernel &k) {
@@ -85,18 +86,28 @@ KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
       return arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::slt, own, end),
                                    b.compare(arith::CmpIPredicate::eq, other, index));
     };
+    /// Whether one of this thread's positions of the window that begins at `first` has it.
+    auto isSameInWindow = [&](Value first, Value end) {
+      Value any = isSame(first, end);
+      for (int64_t turn = threads; turn < window; turn += threads)
+        any = arith::OrIOp::create(b, any, isSame(b.add(first, b.i64(turn)), end));
+      return any;
+    };
+    auto anyOf = [&](Value condition) -> Value {
+      Value any = b.integer(i32, 0);
+      for (Value word : collect(condition))
+        any = arith::OrIOp::create(b, any, word);
+      k.barrier(); // the words are free again
+      return b.compare(arith::CmpIPredicate::ne, any, b.integer(i32, 0));
+    };
     Value no = b.integer(b.getI1Type(), 0);
-    Value found = k.forRange(b.i64(0), position, threads, {no}, [&](Value first, BlockKernel::Values &carried) {
-      carried[0] = arith::OrIOp::create(b, carried[0], isSame(first, position));
-    })[0];
-    Value earlier = b.integer(i32, 0);
-    for (Value word : collect(found))
-      earlier = arith::OrIOp::create(b, earlier, word);
-    k.barrier();
+    Value isLater = anyOf(k.forRange(b.i64(0), position, window, {no}, [&](Value first, BlockKernel::Values &carried) {
+      carried[0] = arith::OrIOp::create(b, carried[0], isSameInWindow(first, position));
+    })[0]);
     k.ifThen(arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::uge, index, rows),
                                    b.compare(arith::CmpIPredicate::eq, thread, b.i64(0))),
              [&] { noteFault(k, fault, position, index); });
-    Value isFirst = b.compare(arith::CmpIPredicate::eq, earlier, b.integer(i32, 0));
+    Value isFirst = arith::XOrIOp::create(b, isLater, b.integer(b.getI1Type(), 1));
     k.ifThen(arith::AndIOp::create(b, good, isFirst), [&] {
       Value row = b.mul(index, columns);
       auto addRow = [&](Value from) {
@@ -108,7 +119,7 @@ KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
           b.store(b.add(b.load(to, f32, lanes, alignment), value), to, alignment);
         });
       };
-      k.forRange(position, k.extent(), threads, [&](Value first) {
+      auto addRowsFrom = [&](Value first) {
         for (auto [number, word] : llvm::enumerate(collect(isSame(first, k.extent()))))
           k.ifThen(b.compare(arith::CmpIPredicate::ne, word, b.integer(i32, 0)), [&, word = word, number = number] {
             k.forRange(b.i64(0), b.i64(kWarp), 1, [&](Value bit) {
@@ -118,6 +129,10 @@ KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
             });
           });
         k.barrier(); // the words are free again
+      };
+      k.forRange(position, k.extent(), window, [&](Value begin) {
+        k.ifThen(anyOf(isSameInWindow(begin, k.extent())),
+                 [&] { k.forRange(begin, b.minimum(b.add(begin, b.i64(window)), k.extent()), threads, addRowsFrom); });
       });
     });
   });

@@ -248,7 +248,7 @@ TEST(CodegenBytes, Gather) {
 // A row of dy is read once; the table's row is read and written for each of them. Every block looks through the indices
 // before its own, and the first of an index through those after it, a number a thread.
 TEST(CodegenBytes, ScatterAdd) {
-  std::vector<int32_t> rows(300);
+  std::vector<int32_t> rows(1300);
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i] = int32_t(i * i % 40);
   rows[17] = 40; // no row
@@ -262,10 +262,21 @@ TEST(CodegenBytes, ScatterAdd) {
   for (const auto &[kernel, width, element] : kernels) {
     const uint64_t threads = kernel.device.blockThreads, count = rows.size();
     auto turns = [&](uint64_t positions) { return (positions + threads - 1) / threads; };
+    const uint64_t window = 8 * threads;
+    auto turnsOfWindows = [&](uint64_t positions) { return (positions + window - 1) / window * 8; };
     uint64_t numbers = 0;
     for (uint64_t position = 0; position < count; ++position) {
-      const bool isFirst = std::find(rows.begin(), rows.begin() + position, rows[position]) == rows.begin() + position;
-      numbers += threads * (1 + turns(position) + (isFirst && rows[position] < 40 ? turns(count - position) : 0));
+      numbers += threads * (1 + turnsOfWindows(position));
+      if (std::find(rows.begin(), rows.begin() + position, rows[position]) != rows.begin() + position ||
+          rows[position] >= 40)
+        continue;
+      numbers += threads * turnsOfWindows(count - position);
+      // Windows with a row of this number are looked at once more.
+      for (uint64_t begin = position; begin < count; begin += window) {
+        const uint64_t end = std::min(begin + window, count);
+        if (std::find(rows.begin() + begin, rows.begin() + end, rows[position]) != rows.begin() + end)
+          numbers += threads * turns(end - begin);
+      }
     }
     const uint64_t good = (count - 1) * width;
     engine.expectMoved(kernel, {indices(rows), zeros(count * width * element), zeros(40 * width * 4), zeros(8)},
