@@ -1,6 +1,7 @@
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Core/RunParts.h"
 #include "runtime/Format/BlockState.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
@@ -263,7 +264,7 @@ public:
 
   /// The beginning of the staging buffer to elements [begin, begin + count), which the slot holds; of the master what
   /// this rank holds of it.
-  Status write(uint64_t begin, uint64_t count) const {
+  Status write(uint64_t begin, uint64_t count, uint32_t threads) const {
     if (isBlockState(type_))
       return writeBlocks(begin, count);
     const std::optional<NarrowType> narrowType = narrowDataType(type_);
@@ -271,13 +272,17 @@ public:
       return writeSlot(slot_, begin, count, 4, values());
     const bool isSplit = master_ != kAbsent && slotType(context_.plan, master_) != plan::F32;
     uint16_t *remainders = halves() + count;
-    for (uint64_t i = 0; isSplit && i < count; ++i) {
-      const SplitMaster split = splitMaster(values()[i]);
-      halves()[i] = split.parameter;
-      remainders[i] = static_cast<uint16_t>(split.remainder);
-    }
-    if (!isSplit)
-      narrow(halves(), values(), count, *narrowType);
+    const uint64_t parts = std::clamp<uint64_t>(count / kLeastOfAThread, 1, std::max(1u, threads));
+    runParts(parts, [&](uint64_t part) {
+      const uint64_t from = count / parts * part, to = part + 1 == parts ? count : count / parts * (part + 1);
+      if (!isSplit)
+        return narrow(halves() + from, values() + from, to - from, *narrowType);
+      for (uint64_t i = from; i < to; ++i) {
+        const SplitMaster split = splitMaster(values()[i]);
+        halves()[i] = split.parameter;
+        remainders[i] = static_cast<uint16_t>(split.remainder);
+      }
+    });
     ZTC_RETURN_IF_ERROR(writeSlot(slot_, begin, count, 2, halves()));
     if (master_ == kAbsent)
       return Status::ok();
@@ -292,6 +297,9 @@ public:
   float *values() const { return reinterpret_cast<float *>(context_.staging.data()); }
 
 private:
+  /// Numbers that are rounded faster than a thread is started.
+  static constexpr uint64_t kLeastOfAThread = uint64_t(1) << 16;
+
   /// Numbers as codes; of the last block what lies past the tensor's end counts as zero.
   Status writeBlocks(uint64_t begin, uint64_t count) const {
     auto *records = reinterpret_cast<std::byte *>(halves());
@@ -481,7 +489,7 @@ Status fillParameter(const StateContext &context, const plan::Parameter &paramet
   for (uint64_t begin = part.begin; begin < part.end; begin += state.piece()) {
     const uint64_t count = std::min(state.piece(), part.end - begin);
     ZTC_RETURN_IF_ERROR(fill(begin, count, state.values()));
-    ZTC_RETURN_IF_ERROR(state.write(begin, count));
+    ZTC_RETURN_IF_ERROR(state.write(begin, count, threads));
     context.addProgress(count * 4);
   }
   return Status::ok();

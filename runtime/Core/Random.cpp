@@ -58,8 +58,8 @@ static void fillRange(float *out, uint64_t count, float deviation, uint64_t seed
 
 void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin,
                 uint32_t threads) {
-  // Starting a thread takes as long as some thousand numbers.
-  constexpr uint64_t kLeast = uint64_t(1) << 15;
+  // Starting a thread takes as long as a thousand numbers.
+  constexpr uint64_t kLeast = uint64_t(1) << 13;
   const uint64_t parts = std::clamp<uint64_t>(count / kLeast, 1, std::max(1u, threads));
   const auto fillPart = [=](uint64_t part) {
     const uint64_t from = count / parts * part, to = part + 1 == parts ? count : count / parts * (part + 1);

@@ -127,6 +127,8 @@ static StatusOr<bool> allRecord(Device &device, ControlChannel &control) {
 /// What a checkpoint goes through that is written beside programs on the host: part of a host process' own memory
 /// (stacks, buffers), not of the arena.
 static constexpr uint64_t kBesideStagingBytes = uint64_t(1) << 20;
+/// Beside a GPU the host has memory enough.
+static constexpr uint64_t kDeviceStagingBytes = uint64_t(64) << 20;
 
 Session::~Session() {
   // The board shows names of this plan.
@@ -186,8 +188,9 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
       session->concurrentStaging_ = session->ownStaging_;
     }
   } else {
-    // The plan has no buffer, or it is where only the device can reach it.
-    session->ownStaging_.resize(staging == kAbsent ? kMinimumStagingBytes : session->executor_->slotBytes(staging));
+    // The plan has no buffer, or it is where only the device can reach it: then all of the host's cores fill one.
+    session->ownStaging_.resize(session->device_->memory().memoryName().empty() ? kMinimumStagingBytes
+                                                                                : kDeviceStagingBytes);
     session->staging_ = session->concurrentStaging_ = session->ownStaging_;
   }
   return session;
