@@ -72,28 +72,51 @@ public:
     k.ifThen(isFirst(k.thread()), [&] { b.store(largest, b.address(k.buffer(2), i32, k.block())); });
   }
 
-  /// As emitCodes, of codes.
+  /// A block transposes a square of codes by way of shared memory: warps read and write 128 bytes that lie together.
+  /// What lies past the matrix's end is taken from its last rows and columns, and not written.
   void emitTransposed() {
-    Value rows = k.scalar(0), columns = k.scalar(1), unit = firstUnit();
-    k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
-      Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
-      Value row = b.mul(band, b.i64(kTile)), place = b.add(b.mul(row, columns), column);
-      SmallVector<Value> codes;
-      for (int64_t r = 0; r < kTile; ++r) {
-        codes.push_back(b.load(b.address(k.buffer(0), b.getI8Type(), place), b.getI8Type(), 1));
-        place = b.add(place, columns);
-      }
+    constexpr int64_t side = kFp8TransposedSide, words = side / 4, stride = words + 1, turns = side / kQuads / kWarps;
+    Value rows = k.scalar(0), columns = k.scalar(1), lane = inWarp(), warp = warpNumber(),
+          shared = k.shared(side * stride * 4);
+    Value across = arith::DivUIOp::create(b, b.add(columns, b.i64(side - 1)), b.i64(side));
+    Value tileRow = arith::DivUIOp::create(b, k.block(), across);
+    Value firstRow = b.mul(tileRow, b.i64(side)),
+          firstColumn = b.mul(b.sub(k.block(), b.mul(tileRow, across)), b.i64(side));
+    // A lane takes four columns of four rows at a time: all loads first.
+    Value column = b.minimum(b.add(firstColumn, b.mul(lane, b.i64(kQuads))), b.sub(columns, b.i64(kQuads)));
+    SmallVector<Value> loaded;
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      Value row = b.add(firstRow, b.mul(b.add(warp, b.i64(turn * kWarps)), b.i64(kQuads)));
+      Value place = b.add(b.mul(b.minimum(row, b.sub(rows, b.i64(kQuads))), columns), column);
+      for (int64_t r = 0; r < kQuads; ++r, place = b.add(place, columns))
+        loaded.push_back(b.load(b.address(k.buffer(0), b.getI8Type(), place), i32, 1, /*alignment=*/4));
+    }
+    // Where a column's words are, each of four rows: lanes write words that are 4 * stride apart, and read neighbours.
+    auto wordOf = [&](Value columnInTile, Value quad) {
+      return b.address(shared, i32, b.add(b.mul(columnInTile, b.i64(stride)), quad));
+    };
+    for (int64_t turn = 0; turn < turns; ++turn)
+      for (auto [c, word] : llvm::enumerate(transposed(ArrayRef(loaded).slice(turn * kQuads, kQuads))))
+        b.store(word, wordOf(b.add(b.mul(lane, b.i64(kQuads)), b.i64(c)), b.add(warp, b.i64(turn * kWarps))));
+    k.barrier();
+    // Eight lanes write the 128 rows of a column, a warp four columns.
+    constexpr int64_t vectors = side / kTile, together = kWarp / vectors;
+    Value vector = arith::AndIOp::create(b, lane, b.i64(vectors - 1));
+    Value own = b.add(b.mul(warp, b.i64(together)), arith::DivUIOp::create(b, lane, b.i64(vectors)));
+    Value row = b.add(firstRow, b.mul(vector, b.i64(kTile)));
+    for (int64_t turn = 0; turn < side; turn += together * kWarps) {
+      Value inTile = b.add(own, b.i64(turn)), target = b.add(firstColumn, inTile);
       Value whole = LLVM::PoisonOp::create(b, VectorType::get({kTile / 4}, i32));
-      for (int64_t word = 0; word < kTile / 4; ++word) {
-        Value joined = arith::ExtUIOp::create(b, i32, codes[4 * word]);
-        for (int64_t byte = 1; byte < 4; ++byte) {
-          Value wide = arith::ExtUIOp::create(b, i32, codes[4 * word + byte]);
-          joined = arith::OrIOp::create(b, joined, shiftLeft(wide, 8 * byte));
-        }
-        whole = LLVM::InsertElementOp::create(b, whole, joined, b.integer(i32, word));
-      }
-      b.store(whole, b.address(k.buffer(1), b.getI8Type(), b.add(b.mul(column, rows), row)), kVectorBytes);
-    });
+      for (int64_t word = 0; word < kTile / 4; ++word)
+        whole = LLVM::InsertElementOp::create(
+            b, whole, b.load(wordOf(inTile, b.add(b.mul(vector, b.i64(kTile / 4)), b.i64(word))), i32, 1),
+            b.integer(i32, word));
+      Value exists = arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::slt, row, rows),
+                                           b.compare(arith::CmpIPredicate::slt, target, columns));
+      k.ifThen(exists, [&] {
+        b.store(whole, b.address(k.buffer(1), b.getI8Type(), b.add(b.mul(target, rows), row)), kVectorBytes);
+      });
+    }
   }
 
   /// The same, and the first block finds the largest of numbers.
@@ -170,7 +193,25 @@ private:
     return largest;
   }
 
-  static constexpr int64_t kWarps = kQuantizeFp8Threads / kWarp;
+  static constexpr int64_t kWarps = kQuantizeFp8Threads / kWarp, kQuads = 4;
+
+  Value inWarp() { return arith::AndIOp::create(b, k.thread(), b.i64(kWarp - 1)); }
+  Value warpNumber() { return arith::ShRUIOp::create(b, k.thread(), b.i64(5)); }
+  /// Of four words of four bytes each, the first bytes, the second ones and so on.
+  SmallVector<Value> transposed(ArrayRef<Value> w) {
+    auto only = [&](Value x, uint32_t mask) -> Value {
+      return arith::AndIOp::create(b, x, b.integer(i32, int32_t(mask)));
+    };
+    auto down = [&](Value x, int64_t bits) -> Value { return arith::ShRUIOp::create(b, x, b.integer(i32, bits)); };
+    auto both = [&](Value x, Value y) -> Value { return arith::OrIOp::create(b, x, y); };
+    /// Bytes 0 and 2 of both words, side by side; bytes 1 and 3.
+    auto even = [&](Value x, Value y) { return both(only(x, 0x00ff00ff), shiftLeft(only(y, 0x00ff00ff), 8)); };
+    auto odd = [&](Value x, Value y) { return both(only(down(x, 8), 0x00ff00ff), only(y, 0xff00ff00)); };
+    auto low = [&](Value x, Value y) { return both(only(x, 0x0000ffff), shiftLeft(y, 16)); };
+    auto high = [&](Value x, Value y) { return both(down(x, 16), only(y, 0xffff0000)); };
+    Value even01 = even(w[0], w[1]), odd01 = odd(w[0], w[1]), even23 = even(w[2], w[3]), odd23 = odd(w[2], w[3]);
+    return {low(even01, even23), low(odd01, odd23), high(even01, even23), high(odd01, odd23)};
+  }
 
   Value lane(Value vector, int64_t index) { return LLVM::ExtractElementOp::create(b, vector, b.integer(i32, index)); }
   Value isFirst(Value number) { return b.compare(arith::CmpIPredicate::eq, number, b.i64(0)); }
@@ -184,11 +225,10 @@ private:
   Value overBlock(Value own) {
     for (int64_t mask = 1; mask < kWarp; mask *= 2)
       own = b.maximum(own, k.exchange(own, mask));
-    Value shared = k.shared(kWarps * 4), inWarp = arith::AndIOp::create(b, k.thread(), b.i64(kWarp - 1));
-    Value warp = arith::ShRUIOp::create(b, k.thread(), b.i64(5));
-    k.ifThen(isFirst(inWarp), [&] { b.store(own, b.address(shared, i32, warp)); });
+    Value shared = k.shared(kWarps * 4), lane = inWarp(), warp = warpNumber();
+    k.ifThen(isFirst(lane), [&] { b.store(own, b.address(shared, i32, warp)); });
     k.barrier();
-    Value all = b.load(b.address(shared, i32, arith::AndIOp::create(b, inWarp, b.i64(kWarps - 1))), i32, 1);
+    Value all = b.load(b.address(shared, i32, arith::AndIOp::create(b, lane, b.i64(kWarps - 1))), i32, 1);
     for (int64_t mask = 1; mask < kWarps; mask *= 2)
       all = b.maximum(all, k.exchange(all, mask));
     return all;
@@ -243,7 +283,7 @@ static std::string nameOf(Orders orders, Type from) {
 
 KernelDescription KernelModule::addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, Type from) {
   if (from.isInteger(8))
-    return deviceService(*state_, "gpu_transpose_codes", {false, true}, 2, kQuantizeFp8Threads, kQuantizeFp8Threads,
+    return deviceService(*state_, "gpu_transpose_codes", {false, true}, 2, kQuantizeFp8Threads, /*unitsPerBlock=*/1,
                          [&](BlockKernel &k) { Fp8Kernel(k, from).emitTransposed(); });
   const Orders orders{isE4m3 ? Fp8Format::E4m3 : Fp8Format::E5m2, byRows, byColumns};
   SmallVector<bool> written{false, true, false, true};
@@ -270,7 +310,7 @@ KernelDescription KernelModule::addGpuFp8Largest() {
 
 KernelDescription KernelModule::addGpuNoteCodes(Type maxima) {
   return deviceService(*state_, ("gpu_note_codes" + typeSuffix(maxima)).str(), {false, true, false, true}, 4,
-                       kQuantizeFp8Threads, kQuantizeFp8Threads,
+                       kQuantizeFp8Threads, /*unitsPerBlock=*/1,
                        [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(maxima)).emitTransposedWithLargest(); });
 }
 

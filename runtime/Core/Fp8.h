@@ -21,6 +21,15 @@ inline constexpr uint64_t kFp8Partials = 1024;
 /// want it, and a thread of a kernel transposes whole vectors.
 inline constexpr uint64_t kFp8Tile = 16;
 
+/// Rows, and columns, of codes that a block of a GPU transposes.
+inline constexpr uint64_t kFp8TransposedSide = 128;
+
+/// Blocks that transpose a matrix of codes.
+constexpr uint64_t fp8TransposedTiles(uint64_t rows, uint64_t columns) {
+  constexpr uint64_t side = kFp8TransposedSide;
+  return (rows + side - 1) / side * ((columns + side - 1) / side);
+}
+
 /// The largest number of the format.
 constexpr float largestFp8(Fp8Format format) {
   return format == Fp8Format::E4m3 ? 448.0f : 57344.0f;

@@ -364,7 +364,10 @@ void expectProduct(const ProductCase &c) {
       want[i * c.n + j] = sum * (0.375f * 0.0123f) + (c.accumulate == plan::ADD ? before[i * c.n + j] : 0);
     }
   const std::vector<float> one = runProduct(c, a, b, before, 1), three = runProduct(c, a, b, before, 3);
-  EXPECT_LT(relativeError(one, want), 3e-6 + roundingError(c.typeC));
+  // Hopper's tensor cores keep some 14 bits of sums of codes, and cuBLASLt adds up every 128 of them in f32: 2e-4 were
+  // measured.
+  const double sums = onRealGpu() ? 5e-4 : 3e-6;
+  EXPECT_LT(relativeError(one, want), sums + roundingError(c.typeC));
   EXPECT_TRUE(sameBits(one, three));
 }
 

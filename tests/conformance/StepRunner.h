@@ -27,6 +27,10 @@ inline bool onGpu() {
   const char *device = std::getenv("ZTC_TEST_DEVICE");
   return device && std::string(device) == "cuda";
 }
+/// No stand-in, which adds up one by one and rounds once.
+inline bool onRealGpu() {
+  return onGpu() && !std::getenv("ZTC_STAND_INS");
+}
 
 /// The host; a GPU where ZTC_TEST_DEVICE is cuda: the one that the stand-ins in ZTC_STAND_INS stand for, if that is
 /// set. ZTC_CUDNN=0 keeps it from cuDNN.

@@ -84,15 +84,14 @@ std::string libraryFile(void *library) {
   return dlinfo(library, RTLD_DI_LINKMAP, static_cast<void *>(&entry)) == 0 && entry ? entry->l_name : "";
 }
 
-bool openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths) {
+void openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths) {
   if (!paths.standIns.empty())
-    return true;
-  bool all = true;
+    return;
   for (const char *name : names)
-    all &= dlopen(name, RTLD_NOW | RTLD_LOCAL) || std::ranges::any_of(paths.folders, [&](const std::string &folder) {
-             return dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
-           });
-  return all;
+    if (!dlopen(name, RTLD_NOW | RTLD_LOCAL))
+      for (const std::string &folder : paths.folders)
+        if (dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL))
+          break;
 }
 
 Status missingSymbol(const CudaLibraryName &name, const char *symbol) {

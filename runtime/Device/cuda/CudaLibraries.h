@@ -74,9 +74,9 @@ inline constexpr CudaLibraryName kNvmlName = {
 StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string &path, const CudaLibraryPaths &paths);
 /// The file of an open library.
 std::string libraryFile(void *library);
-/// Opens what libraries open by name themselves (cuDNN: NVRTC, cuBLASLt, the CUDA runtime) where only `paths.folders`
-/// have it: the loader then knows it. Whether all are there.
-bool openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths);
+/// Opens what libraries open by name themselves (cuDNN: NVRTC, cuBLASLt) where only `paths.folders` have it: the loader
+/// then knows it.
+void openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths);
 /// Fails with what the library lacks.
 Status missingSymbol(const CudaLibraryName &name, const char *symbol);
 

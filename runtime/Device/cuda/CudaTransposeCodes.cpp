@@ -1,4 +1,4 @@
-// The transposed matrix of fp8 codes: one kernel, which writes whole vectors.
+// The transposed matrix of fp8 codes: one kernel, by way of shared memory.
 #include "runtime/Core/Fp8.h"
 #include "runtime/Device/cuda/CudaStep.h"
 #include "runtime/Format/PlanValidator.h"
@@ -38,8 +38,8 @@ public:
       return launch(kernel_,
                     {address(0), address(1), address(2), address(3), rows_, columns_, maxima_,
                      uint64_t(addsNow(accumulate_, microstep))},
-                    rows_ / kFp8Tile * columns_);
-    return launch(kernel_, {address(0), address(1), rows_, columns_}, rows_ / kFp8Tile * columns_);
+                    fp8TransposedTiles(rows_, columns_));
+    return launch(kernel_, {address(0), address(1), rows_, columns_}, fp8TransposedTiles(rows_, columns_));
   }
 
 private:

@@ -29,14 +29,17 @@ std::string cudnnVersionText(uint64_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string cudnnVersionObstacle(uint64_t version, bool grad, uint64_t window) {
+std::string cudnnVersionObstacle(uint64_t version, const ZtcCudnnAttention &shape) {
   if (version < kOldestCudnn)
     return fmt::format("{} or later is needed", cudnnVersionText(kOldestCudnn));
   // As NVIDIA's frontend has it.
-  if (grad && (version == 91000 || version == 91001))
+  if (shape.grad && (version == 91000 || version == 91001))
     return "its gradient has known errors";
-  if (window && version == 91400)
+  if (shape.window && version == 91400)
     return "its sliding windows have known errors";
+  // Of others the frontend tells it the lengths, which it copies by the CUDA runtime.
+  if (shape.grad && !shape.documents && shape.seq % 128 != 0 && version <= 91500)
+    return "its gradient takes sequences of a multiple of 128 tokens alone";
   return {};
 }
 
@@ -54,11 +57,8 @@ StatusOr<CudnnLibrary> loadCudnn(const CudaLibraryPaths &paths) {
   if (!table.isOk())
     return table.status();
   opened.functions = static_cast<const ZtcCudnnFunctions *>(*table);
-  // By these names cuDNN asks the loader for what it compiles, multiplies and launches with. It takes any CUDA runtime,
-  // the older one first: that must not be the one of another toolkit.
+  // By these names cuDNN asks the loader for what it compiles and multiplies with.
   openCompanions({"libnvrtc.so.13", "libnvrtc.so.12", "libcublasLt.so.13", "libcublasLt.so.12"}, paths);
-  if (!openCompanions({"libcudart.so.13"}, paths))
-    openCompanions({"libcudart.so.12"}, paths);
   ZTC_ASSIGN_OR_RETURN(opened.library, openCudaLibrary(kCudnnName, paths.cudnn, paths));
   loaded = opened;
   return opened;
@@ -79,8 +79,7 @@ Status CudnnGraphs::open(const CudaLibraryPaths &paths, const Gpu &gpu) {
 
 CudnnGraphs::Planned CudnnGraphs::plan(const ZtcCudnnAttention &shape) const {
   Planned planned;
-  const std::string obstacle =
-      cudnnVersionObstacle(functions_->libraryVersion(cudnn_), shape.grad, uint64_t(shape.window));
+  const std::string obstacle = cudnnVersionObstacle(functions_->libraryVersion(cudnn_), shape);
   ZtcCudnnError error{};
   if (!obstacle.empty()) {
     planned.refusal = fmt::format("{} is not used: {}", version_, obstacle);

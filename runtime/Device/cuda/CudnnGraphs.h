@@ -21,7 +21,7 @@ StatusOr<CudnnLibrary> loadCudnn(const CudaLibraryPaths &paths);
 std::string cudnnVersionText(uint64_t version);
 
 /// Why this version of cuDNN is not used for a call; empty where it is.
-std::string cudnnVersionObstacle(uint64_t version, bool grad, uint64_t window);
+std::string cudnnVersionObstacle(uint64_t version, const ZtcCudnnAttention &shape);
 
 /// Calls of one device, each planned once however many steps make it.
 class CudnnGraphs {

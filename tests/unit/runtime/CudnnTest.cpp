@@ -14,13 +14,22 @@ using testing::HasSubstr;
 TEST(Cudnn, VersionsThatAreNotUsed) {
   EXPECT_EQ(cudnnVersionText(92600), "9.26.0");
   EXPECT_EQ(cudnnVersionText(91002), "9.10.2");
-  EXPECT_THAT(cudnnVersionObstacle(90501, false, 0), HasSubstr("9.6.0 or later"));
-  EXPECT_EQ(cudnnVersionObstacle(90600, true, 64), "");
-  EXPECT_EQ(cudnnVersionObstacle(91000, false, 0), "");
-  EXPECT_THAT(cudnnVersionObstacle(91001, true, 0), HasSubstr("gradient"));
-  EXPECT_EQ(cudnnVersionObstacle(91002, true, 0), "");
-  EXPECT_EQ(cudnnVersionObstacle(91400, true, 0), "");
-  EXPECT_THAT(cudnnVersionObstacle(91400, false, 64), HasSubstr("windows"));
+  ZtcCudnnAttention forward{}, window{}, grad{}, cut{};
+  forward.seq = window.seq = grad.seq = 2048;
+  window.window = 64;
+  grad.grad = cut.grad = 1;
+  cut.seq = 96;
+  EXPECT_THAT(cudnnVersionObstacle(90501, forward), HasSubstr("9.6.0 or later"));
+  EXPECT_EQ(cudnnVersionObstacle(90600, window), "");
+  EXPECT_EQ(cudnnVersionObstacle(91000, forward), "");
+  EXPECT_THAT(cudnnVersionObstacle(91001, grad), HasSubstr("gradient has known errors"));
+  EXPECT_EQ(cudnnVersionObstacle(91002, grad), "");
+  EXPECT_EQ(cudnnVersionObstacle(91400, grad), "");
+  EXPECT_THAT(cudnnVersionObstacle(91400, window), HasSubstr("windows"));
+  EXPECT_THAT(cudnnVersionObstacle(91400, cut), HasSubstr("multiple of 128"));
+  EXPECT_EQ(cudnnVersionObstacle(91600, cut), "");
+  cut.documents = 3;
+  EXPECT_EQ(cudnnVersionObstacle(91400, cut), "");
 }
 
 TEST(Cudnn, WhatItNeverTakes) {
