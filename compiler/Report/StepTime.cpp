@@ -73,7 +73,7 @@ void printPlanTime(raw_ostream &out, const plan::Plan &plan, const PlanShape &sh
   const double step = planSeconds(plan, memory, shape, rates);
   const double tokens = double(plan.model().batch() * plan.model().seq()) * shape.accumulate * shape.world;
   out << formatv("{0} of {1} rank{2}, {3} micro-step{4} of {5} rows of {6} tokens: {7:F1} ms a step, {8:N} tokens/s by "
-                 "the cost model, which no run has confirmed\n",
+                 "the cost model\n",
                  rates.name, shape.world, shape.world == 1 ? "" : "s", shape.accumulate,
                  shape.accumulate == 1 ? "" : "s", plan.model().batch(), plan.model().seq(), step * 1e3,
                  uint64_t(tokens / step));

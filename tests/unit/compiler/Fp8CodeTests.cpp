@@ -3,6 +3,7 @@
 #include "compiler/Codegen/Codegen.h"
 #include "tests/unit/compiler/MachineCode.h"
 #include "llvm/ADT/StringRef.h"
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -70,6 +71,36 @@ TEST(Fp8Code, InstructionsForAnElement) {
     EXPECT_LE(each, kMostInstructions);
     EXPECT_EQ(kernel->second.count(kernel->second.all(), {"LDL", "STL"}), 0u);
   }
+}
+
+/// Of the 64 codes of a thread: all loads before what waits for them, whole vectors written, nothing outside registers
+/// and shared memory.
+TEST(Fp8Code, CodesAreTransposedInSharedMemory) {
+  const std::string nvdisasm = findNvdisasm();
+  std::string error;
+  if (nvdisasm.empty())
+    GTEST_SKIP() << "no nvdisasm (cmake/get-nvdisasm.sh)";
+  MLIRContext context;
+  KernelModule module(context, {/*host=*/false, /*device=*/true});
+  const std::string name = module.addGpuQuantizeFp8(true, false, true, IntegerType::get(&context, 8)).name;
+  auto images = module.emit({"sm_90a"});
+  ASSERT_TRUE(succeeded(images));
+  if (images->front().cudaVersion == 0)
+    GTEST_SKIP() << "no ptxas, and so no machine code";
+  const auto kernels = disassemble(nvdisasm, images->front().bytes, error);
+  EXPECT_EQ(error, "");
+  const auto kernel = kernels.find(name);
+  ASSERT_NE(kernel, kernels.end());
+  const auto all = kernel->second.all();
+  EXPECT_EQ(kernel->second.count(all, {"LDG"}), 16u);
+  EXPECT_EQ(std::ranges::count_if(kernel->second.instructions,
+                                  [](const MachineInstruction &x) { return x.name() == "STG" && x.bytes() == 16; }),
+            4);
+  EXPECT_EQ(kernel->second.count(all, {"STS"}), 16u);
+  EXPECT_EQ(kernel->second.count(all, {"LDS"}), 16u);
+  EXPECT_EQ(kernel->second.count(all, {"LDL", "STL"}), 0u);
+  RecordProperty("instructions", int(kernel->second.instructions.size()));
+  EXPECT_LE(kernel->second.instructions.size(), 64u * 6);
 }
 
 } // namespace

@@ -41,9 +41,10 @@ double teraflops(const plan::Step &step, bool deterministic = true) {
 
 } // namespace
 
-// 560 to 740 TFLOP/s are what products of such models reach (tests/gpu/README.md).
+// 630 to 750 TFLOP/s are what products of such models reached on an H200 at its power limit (tests/gpu/README.md); an
+// H100 has less memory bandwidth for their stores.
 TEST(GpuSeconds, ProductsOfBlocksReachWhatLibrariesReach) {
-  EXPECT_NEAR(teraflops(ProductShape{8192, 16384, 2048}), 670, 40);
+  EXPECT_NEAR(teraflops(ProductShape{8192, 16384, 2048}), 630, 20);
   EXPECT_NEAR(teraflops(ProductShape{8192, 4096, 14336}), 740, 30);
   EXPECT_NEAR(teraflops(ProductShape{8192, 8192, 8192}), 740, 30);
 }
@@ -97,21 +98,21 @@ TEST(GpuSeconds, FewerMultiprocessorsTakeLonger) {
 }
 
 TEST(GpuSeconds, AttentionIsFasterInLongRowsAndHeads) {
-  EXPECT_NEAR(teraflops(attention(2048, 64, false)), 350, 10);
-  EXPECT_NEAR(teraflops(attention(8192, 128, false)), 644, 5);
-  EXPECT_NEAR(teraflops(attention(2048, 64, true)), 220, 10);
-  EXPECT_NEAR(teraflops(attention(8192, 128, true)), 330, 10);
-  EXPECT_NEAR(teraflops(attention(8192, 128, true), /*deterministic=*/false), 541, 5);
+  EXPECT_NEAR(teraflops(attention(2048, 64, false)), 319, 3); // both measured in steps on an H200
+  EXPECT_NEAR(teraflops(attention(8192, 128, false)), 502, 5);
+  EXPECT_NEAR(teraflops(attention(2048, 64, true)), 194, 5);
+  EXPECT_NEAR(teraflops(attention(8192, 128, true)), 292, 5);
+  EXPECT_NEAR(teraflops(attention(8192, 128, true), /*deterministic=*/false), 481, 5);
 }
 
 // A row of a window's length ends in two triangles, not one.
 TEST(GpuSeconds, AWindowIsAsLongAsTwiceItsKeys) {
   plan::Step window = attention(8192, 64, false);
   window.mutable_attention()->set_window(1024);
-  EXPECT_NEAR(teraflops(window), 349, 5);
+  EXPECT_NEAR(teraflops(window), 319, 5);
   window = attention(8192, 64, true);
   window.mutable_attention()->set_window(1024);
-  EXPECT_NEAR(teraflops(window, /*deterministic=*/false), 300, 5);
+  EXPECT_NEAR(teraflops(window, /*deterministic=*/false), 267, 5);
 }
 
 // By the same plan with more workspace: faster as a whole than in parts, of which each has a tail, and than in order.
@@ -128,7 +129,7 @@ TEST(GpuSeconds, GradientsWithScoresInMemoryAreFaster) {
   };
   const double inOrder = secondsWith(0, kH100).work, whole = secondsWith(8, kH100).work,
                parts = secondsWith(4, kH100).work;
-  EXPECT_NEAR(double(step.flops()) / 1e12 / whole, 419, 5);
+  EXPECT_NEAR(double(step.flops()) / 1e12 / whole, 374, 5); // measured in steps on an H200
   EXPECT_LT(whole, parts);
   EXPECT_LT(parts, inOrder);
   EXPECT_EQ(secondsWith(4, kH100).launches, 8u);
@@ -140,7 +141,7 @@ TEST(GpuSeconds, GradientsWithScoresInMemoryAreFaster) {
 TEST(GpuSeconds, OwnKernelsOfAttentionAreSlower) {
   plan::Step step = attention(8192, 128, true);
   step.mutable_attention()->set_softcap(50);
-  EXPECT_NEAR(teraflops(step), 165, 5);
+  EXPECT_NEAR(teraflops(step), 147, 5);
   EXPECT_EQ(secondsOf(step).launches, 3u);
   EXPECT_EQ(secondsOf(attention(8192, 128, false)).launches, 1u);
   EXPECT_EQ(secondsOf(attention(8192, 128, true)).launches, 4u);
@@ -163,7 +164,8 @@ TEST(GpuSeconds, ChunksOfTheLossAddToTheHeadsCotangent) {
   // 132 rows of 256 KB do not stay in a cache of 40 MB: logits come from memory once more.
   MachineRates smaller = kH100;
   smaller.cacheBytes = 40e6;
-  EXPECT_NEAR(secondsOf(step, smaller).work - whole.work, 8192 * 128256 * 2.0 / (0.8 * kH100.memoryBytes), 1e-6);
+  EXPECT_NEAR(secondsOf(step, smaller).work - whole.work, 8192 * 128256 * 2.0 / (kH100.kernelShare * kH100.memoryBytes),
+              1e-6);
   loss.set_gpu_chunk(1024);
   const GpuSeconds parts = secondsOf(step);
   EXPECT_EQ(parts.launches, 33u);
