@@ -322,6 +322,12 @@ TEST(Weights, FromThePlansSources) {
   TinyRun other(planWithSources(scratch, "weights.bin"));
   EXPECT_OK(loadWeights(other.context(), relative));
   EXPECT_THAT(checkWeights(other.plan, {}).message(), HasSubstr("--weights"));
+
+  // A plan that lies beside its weights on another machine than the one that compiled it.
+  TinyRun copied(planWithSources(scratch, "/no/such/folder/weights.bin"));
+  EXPECT_THAT(checkWeights(copied.plan, {}).message(), HasSubstr("/no/such/folder/weights.bin"));
+  EXPECT_OK(loadWeights(copied.context(), relative));
+  EXPECT_EQ(copied.values("embed.weight")[20], 20.25f);
 }
 
 TEST(Weights, DamagedSourcesAreNamed) {
