@@ -10,7 +10,7 @@ runtime_packages=(clang-22 lld-22 libprotobuf-dev protobuf-compiler libgloo-dev 
   libcli11-dev libyaml-cpp-dev libtomlplusplus-dev libgtest-dev libgmock-dev libfmt-dev libpcre2-dev libutf8proc-dev cmake ninja-build ccache git ca-certificates
   python3 python3-venv python3-pip)
 compiler_packages=(libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev clang-format-22
-  clang-tidy-22 libclang-rt-22-dev fortunes openmpi-bin iproute2 cmark-gfm)
+  clang-tidy-22 libclang-rt-22-dev fortunes openmpi-bin iproute2 cmark-gfm xz-utils)
 packages=("${runtime_packages[@]}")
 [ $runtime_only = 1 ] || packages+=("${compiler_packages[@]}")
 

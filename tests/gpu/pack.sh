@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs what tests/gpu/day1.sh needs on a machine with a GPU: programs, plans, data, and what the same plans do
 # without one. Needs a build folder with the compiler; the result needs neither LLVM nor a network.
-#   tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--targets=NAMES] [--no-sanitizer] OUT.tar.gz
+#   tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--targets=NAMES] [--no-sanitizer] OUT.tar.xz
+# The plans share most of their kernels: xz packs them into a fourth of what gzip (OUT.tar.gz) makes of them.
 # NAMES: folders of tests/golden, all of them where it is left out.
 # --bench adds plans of real size, for GPUs of --targets alone (sm_90a), from the config.json of the models that ZTC_FIXTURES names.
 # NVIDIA's compute-sanitizer, 12 MB with its licences, comes along as sanitizer/ unless --no-sanitizer is given or it cannot be fetched.
@@ -19,7 +20,7 @@ for argument in "$@"; do
     *) out=$argument ;;
   esac
 done
-[ -n "$out" ] || { echo "usage: tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--targets=NAMES] [--no-sanitizer] OUT.tar.gz" >&2; exit 2; }
+[ -n "$out" ] || { echo "usage: tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--targets=NAMES] [--no-sanitizer] OUT.tar.xz" >&2; exit 2; }
 most=$((50 << 20))
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -116,7 +117,7 @@ if [ $bench = 1 ]; then
   compileAndPredict "$one" "$folder/plans/savings/1b-packed.bin" --batch=4 --seq=2048 $common --mem=78GiB --pack --accumulate=4
   compileAndPredict "$one" "$folder/plans/savings/1b-host-memory.bin" --batch=4 --seq=2048 $common --mem=40GiB --host-mem=64GiB --accumulate=4
 fi
-tar -C "$stage" -czf "$out" ztc-gpu
+XZ_OPT=--lzma2=preset=6,dict=96MiB tar -C "$stage" -caf "$out" ztc-gpu
 bytes=$(stat -c %s "$out")
 if [ "$bytes" -gt $most ]; then
   echo "pack.sh: $out has $bytes bytes, at most $most are wanted" >&2
