@@ -77,7 +77,13 @@ with scratch() as work:
 
     # A run that the compiler has begun, to measure it, ends with the compiler.
     with Running([BIN / "ztc", "plan", MODEL, "--gpu=host", "--mem=1GiB", "--batch=64", "--global-batch=1048576", "--verify=1"]) as child:
-        begun = wait_until(lambda: [p for p in descendants(child.pid) if b"--no-save" in open(f"/proc/{p}/cmdline", "rb").read()], 120)
+        def command_of(process):
+            try:
+                return open(f"/proc/{process}/cmdline", "rb").read()
+            except FileNotFoundError:  # it has ended meanwhile
+                return b""
+
+        begun = wait_until(lambda: [p for p in descendants(child.pid) if b"--no-save" in command_of(p)], 120)
         os.kill(child.pid, signal.SIGKILL)
         check("a run to verify a plan has begun", bool(begun))
         check("it ends with the compiler", wait_until(lambda: not any(is_alive(p) for p in begun), 10), begun)
