@@ -93,8 +93,8 @@ def FuseBiases : Pass<"ztc-fuse-biases", "mlir::ModuleOp"> {
     or the residual's sum, it reads a vector less and need not store the sum for the backward part: this saves bytes and launches, or nothing, and never costs any.
     The gradients are what they were: the bias's is the sum over the rows of the product's cotangent.
     Shapes are looked through: a row that is generated with a cache has other shapes than the whole text, and must have its bits.
-    Products of other ranks (experts), in f32 or of fp8 codes stay as they are, and so do biases of another type than the product, and products of which a matrix has rows
-    that are no multiples of 8 numbers: a GPU's library rounds those before it adds the bias.
+    Products of other ranks (experts), in f32 or of fp8 codes stay as they are, and so do biases of another type than the product. A product
+    is not fused if the row length of an operand or of the result is not a multiple of 8: there cuBLASLt rounds before it adds the bias.
     Weights that lie side by side are multiplied as one by `ztc-merge-products` where their biases lie side by side too.
 
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16> -> tensor<8x6xbf16>

@@ -272,9 +272,7 @@ public:
       return writeSlot(slot_, begin, count, 4, values());
     const bool isSplit = master_ != kAbsent && slotType(context_.plan, master_) != plan::F32;
     uint16_t *remainders = halves() + count;
-    const uint64_t parts = std::clamp<uint64_t>(count / kLeastOfAThread, 1, std::max(1u, threads));
-    runParts(parts, [&](uint64_t part) {
-      const uint64_t from = count / parts * part, to = part + 1 == parts ? count : count / parts * (part + 1);
+    runStretches(count, kLeastOfAThread, threads, [&](uint64_t from, uint64_t to) {
       if (!isSplit)
         return narrow(halves() + from, values() + from, to - from, *narrowType);
       for (uint64_t i = from; i < to; ++i) {

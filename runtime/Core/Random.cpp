@@ -60,12 +60,9 @@ void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint
                 uint32_t threads) {
   // Starting a thread takes as long as a thousand numbers.
   constexpr uint64_t kLeast = uint64_t(1) << 13;
-  const uint64_t parts = std::clamp<uint64_t>(count / kLeast, 1, std::max(1u, threads));
-  const auto fillPart = [=](uint64_t part) {
-    const uint64_t from = count / parts * part, to = part + 1 == parts ? count : count / parts * (part + 1);
+  runStretches(count, kLeast, threads, [=](uint64_t from, uint64_t to) {
     fillRange(out + from, to - from, deviation, seed, stream, begin + from);
-  };
-  runParts(parts, fillPart);
+  });
 }
 
 void fillUniform(float *out, uint64_t count, float range, uint64_t seed, uint64_t stream, uint64_t begin) {

@@ -61,8 +61,8 @@ GemmReference::GemmReference(const GemmCase &given, uint32_t microstep) : c(give
       }
 }
 
-/// Of rows that are no multiples of 16 bytes cuBLASLt rounds the sum before it adds a bias (13.1 on an H200):
-/// ztc-fuse-biases makes no such product, and on a GPU none is tried.
+/// If a row length is not a multiple of 16 bytes, cuBLASLt rounds the sum before it adds a bias (13.1 on an H200).
+/// ztc-fuse-biases creates no such product, so sizes are rounded up on a GPU.
 GemmCase alignedOnGpu(GemmCase c) {
   if (!onRealGpu())
     return c;

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from support import BIN, GOLDEN, Running, check, compile_golden, descendants, finish, is_alive, run, scratch, wait_until
+from support import BIN, GOLDEN, Running, arguments_of, check, compile_golden, descendants, finish, is_alive, run, scratch, wait_until
 
 MODEL = GOLDEN / "grouped" / "model.onnx"
 SIZES = ["--batch=1", "--seq=8", "--target=x86-64-v3"]
@@ -77,13 +77,7 @@ with scratch() as work:
 
     # A run that the compiler has begun, to measure it, ends with the compiler.
     with Running([BIN / "ztc", "plan", MODEL, "--gpu=host", "--mem=1GiB", "--batch=64", "--global-batch=1048576", "--verify=1"]) as child:
-        def command_of(process):
-            try:
-                return open(f"/proc/{process}/cmdline", "rb").read()
-            except FileNotFoundError:  # it has ended meanwhile
-                return b""
-
-        begun = wait_until(lambda: [p for p in descendants(child.pid) if b"--no-save" in command_of(p)], 120)
+        begun = wait_until(lambda: [p for p in descendants(child.pid) if b"--no-save" in arguments_of(p)], 120)
         os.kill(child.pid, signal.SIGKILL)
         check("a run to verify a plan has begun", bool(begun))
         check("it ends with the compiler", wait_until(lambda: not any(is_alive(p) for p in begun), 10), begun)

@@ -78,13 +78,18 @@ def descendants(pid):
     return sorted(found)
 
 
+def arguments_of(pid):
+    """Of a process, its program first; empty bytes alone where it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return [b""]
+
+
 def rank_processes(pid, plan):
     """The ranks below a launcher, in rank order: processes with the plan in their arguments."""
     def is_rank(p):
-        try:
-            words = pathlib.Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return False
+        words = arguments_of(p)
         return words[0].endswith(b"ztc-run") and str(plan).encode() in words
     return [p for p in descendants(pid) if is_rank(p)]
 

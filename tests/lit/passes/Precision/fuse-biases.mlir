@@ -90,7 +90,7 @@ func.func @types(%x: tensor<8x8xf32>, %w: tensor<8x16xf32>, %v: tensor<16xf32>, 
   return %a, %b, %c, %d : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xbf16>, tensor<2x8x16xbf16>
 }
 
-// Rows that are no multiples of 16 bytes, of either matrix or of the result.
+// Row lengths that are not a multiple of 16 bytes: of an operand, of the result.
 // CHECK-LABEL: func.func @odd_rows(
 // CHECK-NOT:     matmul_bias
 func.func @odd_rows(%x: tensor<8x12xbf16>, %w: tensor<12x16xbf16>, %v: tensor<16xbf16>, %n: tensor<8x16xbf16>, %m: tensor<12x16xbf16>, %u: tensor<12xbf16>) -> (tensor<8x16xbf16>, tensor<8x12xbf16>) {
