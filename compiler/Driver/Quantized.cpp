@@ -1,5 +1,6 @@
 #include "compiler/Driver/Quantized.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Autodiff/Functions.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
@@ -48,17 +49,19 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
     byName[tensor.name] = &tensor;
   Builder builder(module.getContext());
   size_t found = 0;
+  ArgumentAttributes marks(forward);
   for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
     const huggingface::QuantizedTensor *tensor = byName.lookup(graph::argString(forward, index, graph::kName));
     if (!tensor)
       continue;
     ++found;
-    forward.setArgAttr(index, graph::kSource, sourceOf(builder, *tensor));
+    marks.set(index, graph::kSource, sourceOf(builder, *tensor));
     const std::optional<graph::WeightFormat> format = graph::symbolizeWeightFormat(tensor->format);
     if (!format)
       return fail("'" + Twine(tensor->name) + "' is stored as " + tensor->format + ", which is neither nf4 nor int8");
-    forward.setArgAttr(index, graph::kQuantized, graph::WeightFormatAttr::get(module.getContext(), *format));
+    marks.set(index, graph::kQuantized, graph::WeightFormatAttr::get(module.getContext(), *format));
   }
+  marks.store();
   if (found != tensors.size())
     return fail(Twine(tensors.size() - found) + " of the weights in " + first.format +
                 " are not parameters of the graph as they are stored; give full weights (--weights) and --quantize");

@@ -17,6 +17,7 @@
 #include "compiler/Support/ScratchFolder.h"
 #include "frontends/huggingface/Folder.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Adapters/Names.h"
@@ -387,12 +388,39 @@ void Session::verify(PassVerifier &verifier) {
   verifier.differentiateBy([this](ModuleOp copy) { return differentiateByDefault(copy); });
 }
 
+namespace {
+/// MLIR's own verifier as a pass.
+struct VerifyModule : PassWrapper<VerifyModule, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyModule)
+  StringRef getName() const override { return "VerifyModule"; }
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(mlir::verify(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+/// MLIR's verifier goes over the whole module after each pass. Of the ops of many experts that is half of the time of a
+/// compilation: beyond so many it looks once a phase, unless passes of others take part.
+static constexpr size_t kMostOpsForEachPass = 50000;
+
+static size_t opsOf(ModuleOp module) {
+  size_t count = 0;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Block &block : function.getBody())
+      count += block.getOperations().size();
+  return count;
+}
+
 LogicalResult Session::runPhase(const PhaseInfo &info) {
   TimingScope scope = mlirOptions->scope(info.name);
   PassManager pm(context.get(), ModuleOp::getOperationName());
-  pm.enableVerifier(verifies);
+  const bool hasForeign = !opts.plugins.empty() || !opts.patterns.empty();
+  const bool verifiesEach = verifies && (hasForeign || passVerifier || opsOf(*moduleRef) <= kMostOpsForEachPass);
+  pm.enableVerifier(verifiesEach);
   hooks.forgetPasses();
-  if (!opts.plugins.empty() || !opts.patterns.empty())
+  if (hasForeign)
     pm.addInstrumentation(notePasses(hooks, info.phase));
   const bool isFollowed = passVerifier && info.phase <= Phase::Schedule;
   if (isFollowed && !passVerifier->hasBegun())
@@ -405,6 +433,8 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   }
   if (failed(addPhaseWithHooks(info.phase, pm)) || failed(mlirOptions->apply(pm, scope)))
     return failure();
+  if (verifies && !verifiesEach)
+    pm.addPass(std::make_unique<VerifyModule>());
   if (verifies)
     addPhaseVerifier(info.phase, pm);
   if (opts.printPipeline) {

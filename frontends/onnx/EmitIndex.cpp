@@ -12,7 +12,7 @@ using graph::Expr;
 /// Indices counted from the end, where they are negative; token numbers are not.
 mlir::Value fromFront(Emitter &e, mlir::Value indices, int64_t size) {
   auto argument = dyn_cast<BlockArgument>(indices);
-  if (argument && graph::roleOf(e.function(), argument.getArgNumber()) == graph::Role::Tokens)
+  if (argument && e.roleOf(argument.getArgNumber()) == graph::Role::Tokens)
     return indices;
   Expr i = castTo(e.expr(indices), e.builder.getI32Type());
   return select(i < zeroLike(i), i + double(size), i).value();

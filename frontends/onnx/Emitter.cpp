@@ -53,7 +53,7 @@ Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const 
   Block *body = forward.addEntryBlock();
   builder.setInsertionPointToEnd(body);
   for (auto [i, argument] : llvm::enumerate(arguments)) {
-    forward.setArgAttr(i, graph::kRole, graph::RoleAttr::get(builder.getContext(), argument.second));
+    argumentAttributes.push_back(builder.getDictionaryAttr(graph::namedRole(builder.getContext(), argument.second)));
     values[argument.first] = body->getArgument(i);
   }
 }
@@ -135,12 +135,10 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
   // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part
   // again, and so do fresh biases of experts, scales of heads and the like: all their elements are equal.
   if (initializer.shape.size() >= 2 && !hasEqualElements(initializer, model))
-    for (auto [i, other] : llvm::enumerate(params))
-      if (other.initializer == &initializer && other.transposed == found.transposed) {
-        other.tied.push_back(found.name);
-        place->second = i;
-        return place->second;
-      }
+    if (auto same = parameterOfData.find({&initializer, found.transposed}); same != parameterOfData.end()) {
+      params[same->second].tied.push_back(found.name);
+      return place->second = same->second;
+    }
   // Where a model runs one layer several times, dynamo may fold the transpose of its matrix for each.
   auto isRepeated = [&](const Parameter &other) {
     std::string unreadable;
@@ -148,31 +146,29 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
            other.initializer->type == initializer.type &&
            model.bytesOf(*other.initializer, unreadable) == model.bytesOf(initializer, unreadable);
   };
-  for (auto [i, other] : llvm::enumerate(params))
-    if (other.name == found.name && isRepeated(other)) {
-      place->second = i;
-      params[i].places.push_back({&initializer, found.transposed, {}});
-      return i;
-    } else if (other.name == found.name) {
-      (void)fail("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
-                 other.initializer->name +
-                 "' elsewhere: the exporter computed them; export again with optimize=False (dynamo) or "
-                 "do_constant_folding=False (TorchScript)");
-      return std::nullopt;
+  if (auto named = parameterOfName.find(found.name); named != parameterOfName.end()) {
+    Parameter &other = params[named->second];
+    if (isRepeated(other)) {
+      other.places.push_back({&initializer, found.transposed, {}});
+      return place->second = named->second;
     }
+    (void)fail("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
+               other.initializer->name +
+               "' elsewhere: the exporter computed them; export again with optimize=False (dynamo) or "
+               "do_constant_folding=False (TorchScript)");
+    return std::nullopt;
+  }
   SmallVector<int64_t> shape(initializer.shape);
   if (found.transposed)
     std::swap(shape[0], shape[1]);
   auto type = RankedTensorType::get(shape, elementType(initializer.type));
-  unsigned position = forward.getNumArguments();
-  DictionaryAttr attributes =
+  argumentAttributes.push_back(
       builder.getDictionaryAttr({graph::namedRole(builder.getContext(), graph::Role::Parameter),
-                                 builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
-  if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name))))) {
-    (void)fail("cannot add a parameter");
-    return std::nullopt;
-  }
-  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position), "", 0, {}, {}});
+                                 builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))}));
+  BlockArgument argument = forward.getBody().front().addArgument(type, NameLoc::get(builder.getStringAttr(found.name)));
+  parameterOfName.try_emplace(found.name, params.size());
+  parameterOfData.try_emplace({&initializer, found.transposed}, params.size());
+  params.push_back({found.name, {}, &initializer, found.transposed, argument, "", 0, {}, {}});
   params.back().places.push_back({&initializer, found.transposed, {}});
   return place->second;
 }
@@ -363,6 +359,19 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
   return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": ops that ztc cannot import:" << text;
 }
 
+std::optional<graph::Role> Emitter::roleOf(unsigned index) const {
+  auto role = argumentAttributes[index].getAs<graph::RoleAttr>(graph::kRole);
+  return role ? std::optional(role.getValue()) : std::nullopt;
+}
+
+void Emitter::widenParameter(unsigned index) {
+  if (roleOf(index) != graph::Role::Parameter)
+    return;
+  NamedAttrList attributes(argumentAttributes[index]);
+  attributes.set(graph::kWide, builder.getUnitAttr());
+  argumentAttributes[index] = attributes.getDictionary(builder.getContext());
+}
+
 /// Marks what the node was emitted as, from this op on.
 void Emitter::keepWide(Operation *first) {
   for (Operation *op = first; op; op = op->getNextNode()) {
@@ -370,10 +379,8 @@ void Emitter::keepWide(Operation *first) {
       continue;
     op->setAttr(graph::kWide, builder.getUnitAttr());
     for (mlir::Value operand : op->getOperands())
-      if (auto argument = dyn_cast<BlockArgument>(operand);
-          argument && node->width == Node::Width::Parameters &&
-          graph::roleOf(forward, argument.getArgNumber()) == graph::Role::Parameter)
-        forward.setArgAttr(argument.getArgNumber(), graph::kWide, builder.getUnitAttr());
+      if (auto argument = dyn_cast<BlockArgument>(operand); argument && node->width == Node::Width::Parameters)
+        widenParameter(argument.getArgNumber());
   }
 }
 
@@ -406,7 +413,9 @@ LogicalResult Emitter::emitNodes(ArrayRef<StringRef> outputs) {
 
 void Emitter::giveBack(ArrayRef<mlir::Value> results) {
   func::ReturnOp::create(builder, builder.getUnknownLoc(), results);
-  forward.setFunctionType(builder.getFunctionType(forward.getArgumentTypes(), ValueRange(results).getTypes()));
+  ArrayRef<BlockArgument> arguments = forward.getBody().front().getArguments();
+  forward.setFunctionType(builder.getFunctionType(ValueRange(arguments).getTypes(), ValueRange(results).getTypes()));
+  forward.setAllArgAttrs(argumentAttributes);
 }
 
 LogicalResult Emitter::run() {

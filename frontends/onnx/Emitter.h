@@ -46,6 +46,8 @@ public:
 
   mlir::func::FuncOp function() { return forward; }
   std::vector<Parameter> &parameters() { return params; }
+  /// What an argument of @forward is, also while it is emitted.
+  std::optional<graph::Role> roleOf(unsigned index) const;
 
   // What the emission of one op uses.
   mlir::OpBuilder builder;
@@ -97,6 +99,7 @@ private:
   void keepWide(mlir::Operation *first);
   llvm::LogicalResult emitNodes(llvm::ArrayRef<llvm::StringRef> outputs);
   void giveBack(llvm::ArrayRef<mlir::Value> results);
+  void widenParameter(unsigned index);
 
   const Model &model;
   const Names &names;
@@ -111,6 +114,10 @@ private:
   std::map<TensorRef, mlir::Value> made; ///< of onceOf
   std::vector<Parameter> params;
   std::map<std::pair<const Initializer *, std::string>, unsigned> parameterIndex;
+  llvm::StringMap<unsigned> parameterOfName;                                ///< the first
+  std::map<std::pair<const Initializer *, bool>, unsigned> parameterOfData; ///< the first, by transposed
+  /// Of @forward's arguments: its type and their attributes are set at the end (compiler/Support/ArgumentAttributes.h).
+  llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
   Binding binding;
   bool readsMasks = true;
 };

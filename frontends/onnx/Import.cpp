@@ -1,5 +1,6 @@
 #include "frontends/onnx/Import.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "compiler/Support/Location.h"
 #include "frontends/onnx/Aliases.h"
 #include "frontends/onnx/Budget.h"
@@ -363,11 +364,13 @@ private:
     func::FuncOp forward = emitter.function();
     report.vocabulary = cast<RankedTensorType>(forward.getResultTypes()[0]).getShape().back();
     OpBuilder builder(&context);
+    ArgumentAttributes marks(forward);
     for (const Parameter &parameter : emitter.parameters())
       if (const int64_t layer = layerOf(parameter.name); layer >= 0) {
         report.layers = std::max(report.layers, layer + 1);
-        forward.setArgAttr(parameter.argument.getArgNumber(), graph::kLayer, builder.getI64IntegerAttr(layer));
+        marks.set(parameter.argument.getArgNumber(), graph::kLayer, builder.getI64IntegerAttr(layer));
       }
+    marks.store();
     for (Operation &op : forward.getBody().front())
       ++report.graphOps[op.getName().getStringRef().str()];
     report.layerIdioms = layerIdioms(forward);

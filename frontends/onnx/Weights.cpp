@@ -1,5 +1,6 @@
 #include "frontends/onnx/Weights.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -168,13 +169,14 @@ LogicalResult attachSources(Emitter &emitter, const Model &model, const ImportOp
                              : fromCheckpoint(emitter, weights, sources, loc)))
     return failure();
   OpBuilder builder(forward.getContext());
+  ArgumentAttributes marks(forward);
   for (auto [i, parameter] : llvm::enumerate(emitter.parameters())) {
     unsigned index = parameter.argument.getArgNumber();
     if (sources[i])
-      forward.setArgAttr(index, graph::kSource, attributeOf(builder, *sources[i]));
+      marks.set(index, graph::kSource, attributeOf(builder, *sources[i]));
     if (!parameter.tied.empty()) {
       SmallVector<llvm::StringRef> tied(parameter.tied.begin(), parameter.tied.end());
-      forward.setArgAttr(index, graph::kTied, builder.getStrArrayAttr(tied));
+      marks.set(index, graph::kTied, builder.getStrArrayAttr(tied));
     }
     ImportReport::Weight weight;
     weight.name = parameter.name;
@@ -190,6 +192,7 @@ LogicalResult attachSources(Emitter &emitter, const Model &model, const ImportOp
     }
     report.weights.push_back(std::move(weight));
   }
+  marks.store();
   return success();
 }
 

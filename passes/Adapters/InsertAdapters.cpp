@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "compiler/Support/Location.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
@@ -58,8 +59,10 @@ public:
     for (Attribute attribute : entries)
       if (auto attributes = dyn_cast<DictionaryAttr>(attribute))
         findProducts(Entry(attributes));
+    ArgumentAttributes marks(forward);
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
-      forward.setArgAttr(index, graph::kFrozen, builder.getUnitAttr());
+      marks.set(index, graph::kFrozen, builder.getUnitAttr());
+    marks.store();
     for (Attribute attribute : entries) {
       auto attributes = dyn_cast<DictionaryAttr>(attribute);
       if (!attributes)

@@ -1,3 +1,4 @@
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/ParameterPattern.h"
 #include "passes/Autodiff/Passes.h"
@@ -23,8 +24,10 @@ struct FreezeParameters : impl::FreezeParametersBase<FreezeParameters> {
     FailureOr<SmallVector<unsigned>> matches = matchParameters(forward, pattern, "freeze");
     if (failed(matches))
       return signalPassFailure();
+    ArgumentAttributes marks(forward);
     for (unsigned index : *matches)
-      forward.setArgAttr(index, graph::kFrozen, UnitAttr::get(&getContext()));
+      marks.set(index, graph::kFrozen, UnitAttr::get(&getContext()));
+    marks.store();
   }
 };
 } // namespace

@@ -1,3 +1,4 @@
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/ParameterPattern.h"
 #include "passes/Autodiff/Passes.h"
@@ -27,8 +28,10 @@ struct MarkDecay : impl::MarkDecayBase<MarkDecay> {
         return signalPassFailure();
       undecayed.append(*matches);
     }
+    ArgumentAttributes marks(forward);
     for (unsigned index : undecayed)
-      forward.setArgAttr(index, graph::kNoDecay, UnitAttr::get(&getContext()));
+      marks.set(index, graph::kNoDecay, UnitAttr::get(&getContext()));
+    marks.store();
   }
 };
 } // namespace

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Rates.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 #include <cmath>
@@ -24,13 +25,15 @@ struct MarkMatrices : impl::MarkMatricesBase<MarkMatrices> {
       return signalPassFailure();
     }
     Builder builder(&getContext());
+    ArgumentAttributes marks(forward);
     bool any = false;
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       if (!isMatrixOfBlock(forward, index))
         continue;
-      forward.setArgAttr(index, graph::kChangeFactor, builder.getF64FloatAttr(changeFactor(forward, index)));
+      marks.set(index, graph::kChangeFactor, builder.getF64FloatAttr(changeFactor(forward, index)));
       any = true;
     }
+    marks.store();
     if (any)
       return;
     emitError(forward.getLoc(),

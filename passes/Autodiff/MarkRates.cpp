@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Rates.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/ParameterPattern.h"
 #include "passes/Autodiff/Passes.h"
@@ -38,13 +39,15 @@ struct MarkRates : impl::MarkRatesBase<MarkRates> {
     if (matches->empty())
       return emitError(forward.getLoc(), "the lr-of pattern '") << pattern << "' matches frozen parameters alone";
     Builder builder(&getContext());
+    ArgumentAttributes marks(forward);
     for (unsigned index : *matches) {
       if (forward.getArgAttr(index, graph::kRate))
         return emitError(forward.getLoc(), "the lr-of pattern '")
                << pattern << "' matches '" << graph::argString(forward, index, graph::kName)
                << "', and so does one before it";
-      forward.setArgAttr(index, graph::kRate, builder.getF64FloatAttr(factor));
+      marks.set(index, graph::kRate, builder.getF64FloatAttr(factor));
     }
+    marks.store();
     return success();
   }
 };

@@ -1,4 +1,5 @@
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Support/Moves.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Fusion/Group.h"
 #include "passes/Fusion/Passes.h"
@@ -69,7 +70,7 @@ void addSum(Operation *macro, OpSet &group) {
     Operation *other = (sum.getA() == result ? sum.getB() : sum.getA()).getDefiningOp();
     if (other && !other->isBeforeInBlock(macro))
       continue;
-    sum->moveAfter(macro);
+    moveAfter(sum, macro);
     group.insert(sum);
     return;
   }

@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "compiler/Support/Location.h"
 #include "mlir/IR/Remarks.h"
 
@@ -110,13 +111,15 @@ SlotPlace FunctionPlacer::fp8Place(StringRef name, RankedTensorType type) {
 }
 
 LogicalResult FunctionPlacer::placeArguments() {
+  ArgumentAttributes marks(function);
   for (unsigned index = 0; index < function.getNumArguments(); ++index) {
     FailureOr<SlotPlace> place = argumentPlace(index);
     if (failed(place))
       return failure();
     places[function.getArgument(index)] = *place;
-    function.setArgAttr(index, plan_ir::kPlace, place->attribute());
+    marks.set(index, plan_ir::kPlace, place->attribute());
   }
+  marks.store();
   return success();
 }
 

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/UpdateFunction.h"
 #include "passes/Precision/Passes.h"
@@ -15,6 +16,7 @@ namespace {
 /// Marks the parameters whose states are stored in blocks: all that are trained but small ones and embeddings, where
 /// rare rows would share a block's scale with common ones.
 void markBlockStates(func::FuncOp microstep, uint64_t fewest) {
+  ArgumentAttributes marks(microstep);
   for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
     auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
     const bool isTable = llvm::any_of(microstep.getArgument(index).getUses(), [](OpOperand &use) {
@@ -22,8 +24,9 @@ void markBlockStates(func::FuncOp microstep, uint64_t fewest) {
       return embedding && embedding.getTable() == use.get();
     });
     if (!graph::isFrozen(microstep, index) && !isTable && uint64_t(type.getNumElements()) >= fewest)
-      microstep.setArgAttr(index, graph::kBlockStates, UnitAttr::get(microstep.getContext()));
+      marks.set(index, graph::kBlockStates, UnitAttr::get(microstep.getContext()));
   }
+  marks.store();
 }
 
 struct StoreMasters : impl::StoreMastersBase<StoreMasters> {

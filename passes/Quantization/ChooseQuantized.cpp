@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "passes/Adapters/WeightUses.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Quantization/Passes.h"
@@ -24,24 +25,28 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
     // A folder in fewer bits says which weights are.
     if (llvm::none_of(graph::argumentsWithRole(forward, graph::Role::Parameter), isMarked))
       mark(forward);
+    ArgumentAttributes marks(forward);
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       const auto products = isMarked(index) ? adapters::productsOf(forward.getArgument(index)) : std::nullopt;
       if (products && !products->front().isOutputFirst)
-        forward.setArgAttr(index, graph::kQuantizedTransposed, UnitAttr::get(&getContext()));
+        marks.set(index, graph::kQuantizedTransposed, UnitAttr::get(&getContext()));
     }
+    marks.store();
   }
 
 private:
   void mark(func::FuncOp forward) {
     const BlockArgument head = adapters::headWeight(forward);
+    ArgumentAttributes marks(forward);
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       BlockArgument weight = forward.getArgument(index);
       const bool isTable = llvm::any_of(weight.getUses(), adapters::isLookup);
       if (cast<RankedTensorType>(weight.getType()).getRank() != 2 || isTable || !adapters::isFactor(weight) ||
           weight == head)
         continue;
-      forward.setArgAttr(index, graph::kQuantized, graph::WeightFormatAttr::get(&getContext(), format));
+      marks.set(index, graph::kQuantized, graph::WeightFormatAttr::get(&getContext(), format));
     }
+    marks.store();
   }
 };
 } // namespace

@@ -35,9 +35,9 @@ bool isInBucket(Operation *op) {
 }
 
 /// A product that is only (a part of) a gradient runs as soon as it can: activations die early.
-void hoistProduct(Value gradient) {
+void hoistProduct(Value gradient, BlockOrder &order) {
   if (Operation *producer = soleProducer(gradient); graph::isProduct(producer))
-    hoist(producer);
+    hoistBy(order, producer);
 }
 
 template <typename Range> SmallVector<Operation *> collect(Range &&ops, function_ref<bool(Operation *)> keep) {
@@ -49,21 +49,23 @@ template <typename Range> SmallVector<Operation *> collect(Range &&ops, function
 }
 
 void orderBlock(Block &block) {
+  BlockOrder order(block);
   for (Operation *op : collect(block, floats))
-    hoist(op);
+    hoistBy(order, op);
   SmallVector<Operation *> accumulates = collect(block, [](Operation *op) { return isa<graph::AccumulateOp>(op); });
   for (Operation *op : accumulates)
     if (isInBucket(op))
-      hoistProduct(cast<graph::AccumulateOp>(op).getX());
+      hoistProduct(cast<graph::AccumulateOp>(op).getX(), order);
   for (auto pack : block.getOps<dist::PackOp>())
-    llvm::for_each(pack.getParts(), hoistProduct);
+    for (Value part : pack.getParts())
+      hoistProduct(part, order);
   for (Operation *op : collect(block, floats))
-    hoist(op);
+    hoistBy(order, op);
   for (Operation *op : accumulates)
-    hoist(op);
+    hoistBy(order, op);
   SmallVector<Operation *> aliases = collect(block, floats);
   for (Operation *op : llvm::reverse(aliases))
-    sink(op);
+    sinkBy(order, op);
 }
 
 struct OrderSteps : impl::OrderStepsBase<OrderSteps> {

@@ -10,12 +10,34 @@ bool floats(Operation *op) {
   return isa<graph::ConstantOp>(op) || aliasOf(op);
 }
 
-Operation *lastOperand(Operation *op) {
+using Comparison = llvm::function_ref<bool(Operation *, Operation *)>;
+
+static bool isBeforeInBlock(Operation *a, Operation *b) {
+  return a->isBeforeInBlock(b);
+}
+
+static Operation *lastOperand(Operation *op, Comparison isBefore) {
   Operation *last = nullptr;
   for (Value operand : op->getOperands())
-    if (Operation *definition = operand.getDefiningOp(); definition && (!last || last->isBeforeInBlock(definition)))
+    if (Operation *definition = operand.getDefiningOp(); definition && (!last || isBefore(last, definition)))
       last = definition;
   return last;
+}
+
+static Operation *firstUser(Operation *op, Comparison isBefore) {
+  Operation *first = nullptr;
+  for (Operation *user : op->getUsers())
+    if (!first || isBefore(user, first))
+      first = user;
+  return first;
+}
+
+Operation *lastOperand(Operation *op) {
+  return lastOperand(op, isBeforeInBlock);
+}
+
+Operation *firstUser(Operation *op) {
+  return firstUser(op, isBeforeInBlock);
 }
 
 void hoist(Operation *op) {
@@ -30,12 +52,16 @@ void sink(Operation *op) {
     moveBefore(op, first);
 }
 
-Operation *firstUser(Operation *op) {
-  Operation *first = nullptr;
-  for (Operation *user : op->getUsers())
-    if (!first || user->isBeforeInBlock(first))
-      first = user;
-  return first;
+void hoistBy(BlockOrder &order, Operation *op) {
+  if (Operation *last = lastOperand(op, [&](Operation *a, Operation *b) { return order.isBefore(a, b); }))
+    order.moveAfter(op, last);
+  else
+    order.moveBefore(op, &op->getBlock()->front());
+}
+
+void sinkBy(BlockOrder &order, Operation *op) {
+  if (Operation *first = firstUser(op, [&](Operation *a, Operation *b) { return order.isBefore(a, b); }))
+    order.moveBefore(op, first);
 }
 
 } // namespace ztc

@@ -4,7 +4,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
-#include "compiler/Support/Moves.h"
+#include "compiler/Support/BlockOrder.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Sharding/GatherRuns.h"
@@ -22,19 +22,19 @@ namespace ztc {
 namespace {
 
 /// Moves `op` right after the last of its operands.
-void moveToOperands(Operation *op) {
+void moveToOperands(Operation *op, BlockOrder &order) {
   Operation *last = nullptr;
   for (Value operand : op->getOperands())
-    if (Operation *definition = operand.getDefiningOp(); definition && (!last || last->isBeforeInBlock(definition)))
+    if (Operation *definition = operand.getDefiningOp(); definition && (!last || order.isBefore(last, definition)))
       last = definition;
   if (last)
-    moveAfter(op, last);
+    order.moveAfter(op, last);
   else
-    moveBefore(op, &op->getBlock()->front());
+    order.moveBefore(op, &op->getBlock()->front());
 }
 
 /// A pack, and the sums that its parts are, stand where they are complete.
-void hoistPack(dist::PackOp pack) {
+void hoistPack(dist::PackOp pack, BlockOrder &order) {
   for (Value part : pack.getParts()) {
     SmallVector<Operation *> sums;
     while (auto sum = part.getDefiningOp<graph::AccumulateOp>()) {
@@ -44,12 +44,13 @@ void hoistPack(dist::PackOp pack) {
     auto slot = part.getDefiningOp<dist::ViewOp>();
     bool movesSlot = slot && !sums.empty() && isa<BlockArgument>(slot.getBucket());
     if (movesSlot)
-      moveToOperands(slot);
-    llvm::for_each(llvm::reverse(sums), moveToOperands);
+      moveToOperands(slot, order);
+    for (Operation *sum : llvm::reverse(sums))
+      moveToOperands(sum, order);
     if (movesSlot)
-      moveBefore(slot, sums.back());
+      order.moveBefore(slot, sums.back());
   }
-  moveToOperands(pack);
+  moveToOperands(pack, order);
 }
 
 /// The own shard of each local gradient becomes that of the sum over ranks.
@@ -58,22 +59,24 @@ void reduceGradients(func::FuncOp function, bool onlyLast) {
   for (auto own : function.getBody().front().getOps<dist::OwnShardOp>())
     if (localGradientOf(own.getFull()))
       owns.push_back(own);
+  BlockOrder order(function.getBody().front());
   for (dist::OwnShardOp own : owns) {
-    hoistPack(cast<dist::PackOp>(localGradientOf(own.getFull())));
+    hoistPack(cast<dist::PackOp>(localGradientOf(own.getFull())), order);
     Operation *local = own.getFull().getDefiningOp();
-    moveToOperands(local);
+    moveToOperands(local, order);
     OpBuilder builder(own.getContext());
     builder.setInsertionPointAfter(local);
     Value sum = dist::ReduceScatterOp::create(builder, own.getLoc(), own.getShard().getType(), own.getFull(),
                                               dist::kDataAxis, onlyLast);
     SmallVector<Operation *> readers(own->getUsers());
     own.getShard().replaceAllUsesWith(sum);
+    order.forget(own);
     own.erase();
     for (unsigned i = 0; i < readers.size(); ++i) {
       if (!isa<graph::CastOp, graph::AccumulateOp>(readers[i]))
         continue;
       readers.append(readers[i]->user_begin(), readers[i]->user_end());
-      moveToOperands(readers[i]);
+      moveToOperands(readers[i], order);
     }
   }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiling and planning grow with the number of layers and no faster: 16, 32 and 80 layers of one model."""
+"""Compiling and planning grow with the number of layers and no faster: 16, 32 and 80 layers of one model. And with the number of experts: 64 and 512 a layer."""
 import json
 import os
 import pathlib
@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 
-from support import GOLDEN, ROOT, check, finish, run, scratch
+from support import BIN, GOLDEN, ROOT, check, finish, run, scratch
 
 DEPTHS = (16, 32, 80)
 
@@ -54,7 +54,29 @@ def measure(name, model, sizes):
                 check(f"{where}: {what}, 80 layers over 16", values[2] <= 10 * values[0], f"{text} s of processor time")
 
 
+def peak(*command):
+    """Bytes of memory of a ztc program, at its largest."""
+    process = subprocess.Popen([str(BIN / command[0]), *map(str, command[1:])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    return usage.ru_maxrss * 1024 if status == 0 else None
+
+
+def measure_experts(model):
+    """Where a list of all parameters is made anew for each, its copies are the square of their number: 2.3 GB here, of six layers."""
+    found = []
+    with scratch() as work:
+        for experts in (64, 512):
+            folder = work / str(experts)
+            folder.mkdir()
+            config = json.loads((model / "config.json").read_text()) | {"num_hidden_layers": 6, "num_experts": experts, "mlp_only_layers": []}
+            (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "layer_types"}))
+            found.append(peak("ztc", "compile", folder, "--batch=1", "--seq=16", "--precision=fp32", "--to=assign", "-o", os.devnull))
+    check(f"{model.name}: memory of a compilation, 512 experts over 64", None not in found and found[1] <= 6 * found[0], f"{found} bytes")
+
+
 measure("grouped", GOLDEN / "grouped" / "model.onnx", ["--batch=2", "--seq=16"])
+measure_experts(ROOT / "tests/folders/qwen3-moe")
 fixtures = os.environ.get("ZTC_FIXTURES")
 if fixtures:
     model = pathlib.Path(fixtures) / "llama-3-8b" / "dynamo-op18.onnx"

@@ -355,9 +355,9 @@ TEST(CodegenGpu, LibraryCallsStayInRegisters) {
       EXPECT_EQ(found->second.localBytes, 0u) << kernel.name << " on " << image.target;
       // A multiprocessor has two blocks, but one of the rows of the loss: more would not stay in the L2 cache.
       const uint64_t registers = found->second.registers * kernel.device.blockThreads, half = 32768;
-      const bool isLoss = StringRef(kernel.name).starts_with("gpu_cross_entropy_rows");
+      const bool isLoss = llvm::StringRef(kernel.name).starts_with("gpu_cross_entropy_rows");
       EXPECT_LE(registers, isLoss ? 2 * half : half) << kernel.name << " on " << image.target;
-      if (isLoss && !StringRef(kernel.name).contains("_loss"))
+      if (isLoss && !llvm::StringRef(kernel.name).contains("_loss"))
         EXPECT_GT(registers, half) << kernel.name << " on " << image.target;
     }
 }

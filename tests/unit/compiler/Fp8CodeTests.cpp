@@ -28,7 +28,7 @@ struct Quantizers {
   }
 };
 
-StringRef bodyOf(StringRef ptx, const std::string &kernel) {
+StringRef fp8Body(StringRef ptx, const std::string &kernel) {
   StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel + "(")));
   return body.take_front(body.find("\n}"));
 }
@@ -41,7 +41,7 @@ TEST(Fp8Code, PairsAreConvertedByOneInstruction) {
   for (const KernelImage &image : *images)
     for (const std::string &name : quantizers.names) {
       SCOPED_TRACE(name + " on " + image.target);
-      StringRef body = bodyOf(image.ptx, name);
+      StringRef body = fp8Body(image.ptx, name);
       ASSERT_FALSE(body.empty());
       const char *conversion =
           StringRef(name).contains("e4m3") ? "cvt.rn.satfinite.e4m3x2.f32" : "cvt.rn.satfinite.e5m2x2.f32";

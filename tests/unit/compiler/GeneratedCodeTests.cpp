@@ -279,7 +279,7 @@ private:
 };
 
 /// The text of one kernel.
-StringRef bodyOf(StringRef ptx, const std::string &kernel) {
+StringRef generatedBody(StringRef ptx, const std::string &kernel) {
   StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel + "(")));
   return body.take_front(body.find("\n}"));
 }
@@ -290,7 +290,7 @@ void checkText(const KernelImage &image, const std::map<std::string, GatedKernel
     EXPECT_FALSE(ptx.contains(bad)) << bad << " on " << image.target;
   for (const auto &[name, kernel] : kernels) {
     SCOPED_TRACE(name + " of " + kernel.origin + " on " + image.target);
-    StringRef body = bodyOf(ptx, name);
+    StringRef body = generatedBody(ptx, name);
     ASSERT_FALSE(body.empty());
     EXPECT_TRUE(body.contains(".reqntid " + std::to_string(image.launches.at(name).blockThreads)));
     Accesses accesses = accessesOf(body);
