@@ -6,6 +6,7 @@
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/UnknownWords.h"
 #include "compiler/Driver/UsedOptions.h"
+#include "frontends/huggingface/Folder.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -400,6 +401,8 @@ int run(int argc, char **argv, CompileOptions o) {
       app.add_subcommand("check", "what imports, what lacks a gradient, which weights and ties were recognised");
   addCommon(*check, o);
   check->add_flag("--json", r.json, "machine-readable output");
+  check->footer("Model types that are built from a Hugging Face folder: " + huggingface::familyNames() + ". " +
+                check->get_footer());
 
   CLI::App *inspect = app.add_subcommand("inspect", "read a plan");
   inspect->add_option("plan", o.input, "the plan file")->required();

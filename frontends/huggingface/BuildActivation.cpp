@@ -1,10 +1,48 @@
-// transformers' activations (its table ACT2FN), each in ONNX's operators.
+// transformers' activations (its table ACT2FN) by name, each in ONNX's operators.
 #include "frontends/huggingface/BuildDecoder.h"
+#include "frontends/huggingface/Families.h"
 #include <cmath>
 
 namespace ztc::huggingface {
 
 using Value = GraphWriter::Value;
+
+Activation activationOf(Config &config, const char *key, const std::string &name) {
+  struct Entry {
+    const char *name;
+    Activation activation;
+  };
+  static constexpr Entry kActivations[] = {
+      {"silu", Activation::Silu},
+      {"swish", Activation::Silu},
+      {"gelu_pytorch_tanh", Activation::GeluTanh},
+      {"gelu_new", Activation::GeluTanh},
+      {"gelu_fast", Activation::GeluTanh},
+      {"gelu_accurate", Activation::GeluTanh},
+      {"gelu_python_tanh", Activation::GeluTanh},
+      {"gelu", Activation::Gelu},
+      {"gelu_python", Activation::Gelu},
+      {"gelu_10", Activation::ClippedGelu},
+      {"quick_gelu", Activation::QuickGelu},
+      {"relu", Activation::Relu},
+      {"relu2", Activation::ReluSquared},
+      {"relu6", Activation::Relu6},
+      {"leaky_relu", Activation::LeakyRelu},
+      {"hardswish", Activation::HardSwish},
+      {"mish", Activation::Mish},
+      {"tanh", Activation::Tanh},
+      {"sigmoid", Activation::Sigmoid},
+      {"laplace", Activation::Laplace},
+      {"sqrtsoftplus", Activation::SqrtSoftplus},
+      {"linear", Activation::Linear},
+      {"xielu", Activation::Xielu},
+  };
+  for (const Entry &entry : kActivations)
+    if (name == entry.name)
+      return entry.activation;
+  config.fail(std::string(key) + " is '" + name + "', an activation that ztc does not build");
+  return Activation::Silu;
+}
 
 /// a x^2 + x / 2 above 0, b (e^x - 1 - x) + x / 2 below, where a = softplus(alpha_p), b = 1/2 + softplus(alpha_n).
 Value DecoderBuilder::xielu(const std::string &module, Value x) {

@@ -241,7 +241,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   const int64_t widths[] = {a.headWidth, a.headWidth, a.valueWidth ? a.valueWidth : a.headWidth};
   int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth;
   std::vector<Value> parts;
-  if (a.fusion != Fusion::None)
+  // A program that saves transformers' state_dict() may leave them apart.
+  if (a.fusion != Fusion::None && !checkpoint.has(inside(path, names.query) + ".weight"))
     parts = fusedProjection(a, path, x);
   else
     parts = {linear(inside(path, names.query), x, decoder.hidden, wide, a.queryBias),

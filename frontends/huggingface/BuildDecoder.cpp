@@ -106,10 +106,10 @@ Value DecoderBuilder::positionRows() {
     rows = graph.add("Add", {rows, graph.integer(decoder.positionOffset)});
   if (decoder.positionsAreWaves) {
     // Sines of half of the dimensions, then cosines, of wavelengths from 2 pi to 10000 times that.
-    int64_t half = decoder.hidden / 2;
+    int64_t half = decoder.hidden / 2, steps = decoder.wavesEndBefore ? half : half - 1;
     std::vector<float> frequencies;
     for (int64_t i = 0; i < half; ++i)
-      frequencies.push_back(std::exp(float(i) * float(-std::log(10000.0) / double(half - 1))));
+      frequencies.push_back(std::exp(float(i) * float(-std::log(10000.0) / double(steps))));
     Value places = graph.add("Unsqueeze", {graph.add("Cast", {rows}, {{"to", int64_t(1)}}), graph.integers({-1})});
     Value angles = graph.add("Mul", {places, graph.floats(frequencies, {half})});
     return graph.add("Concat", {graph.add("Sin", {angles}), graph.add("Cos", {angles})}, {{"axis", int64_t(-1)}});
@@ -159,7 +159,7 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     x = normed(names.attentionNorm, added(x, attention(layer, inside(path, names.attention), x)));
     return normed(names.feedForwardNorm, added(x, feedForward(layer, path, x)));
   }
-  Value in = normed(names.attentionNorm, x);
+  Value in = layer.lacksAttentionNorm ? x : normed(names.attentionNorm, x);
   Value seen = normed(names.afterAttentionNorm, attention(layer, inside(path, names.attention), in));
   if (decoder.isParallel) {
     Value between = names.feedForwardNorm.empty() ? in : normed(names.feedForwardNorm, x);
@@ -168,12 +168,18 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
   }
   x = added(decoder.addsToNormed ? in : x, seen);
   Value between = normed(names.feedForwardNorm, x), thought = feedForward(layer, path, between);
-  return added(decoder.addsToNormed ? between : x, normed(names.afterFeedForwardNorm, thought));
+  bool hasOwn = layer.feedForward.experts && !names.afterExpertsNorm.empty();
+  return added(decoder.addsToNormed ? between : x,
+               normed(hasOwn ? names.afterExpertsNorm : names.afterFeedForwardNorm, thought));
 }
 
 Value DecoderBuilder::head(Value x) {
   if (!decoder.finalNorm.empty())
     x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, decoder.norm);
+  if (const std::optional<HeadTransform> &transform = decoder.headTransform) {
+    x = linear(transform->dense, x, decoder.hidden, decoder.hidden, transform->bias);
+    x = norm(transform->norm, activate(transform->activation, transform->dense, x), decoder.hidden, decoder.norm);
+  }
   int64_t width = decoder.embeddingWidth ? decoder.embeddingWidth : decoder.hidden;
   if (width != decoder.hidden)
     x = linear(decoder.base + decoder.projectOut, x, decoder.hidden, width, false);

@@ -8,11 +8,16 @@ using Value = GraphWriter::Value;
 
 /// (B, S, E): what the choice is made by; experts of groups that take no part are out of reach.
 Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value shares) {
-  if (e.hasChoiceBias) {
+  const std::string bias = inside(path, decoder.names.choiceBias);
+  const bool lacksBias = e.choiceBiasMayLack && checkpoint.hasWeights() && !checkpoint.has(bias);
+  if (e.hasChoiceBias && !lacksBias) {
     std::vector<int64_t> shape{e.count};
     if (e.choiceBiasIsRow)
       shape.insert(shape.begin(), 1);
-    shares = graph.add("Add", {shares, parameter(inside(path, decoder.names.choiceBias), shape)});
+    const std::string own = checkpoint.ownName(bias); // which Kolibri's checkpoints have in a module of its own
+    graph.setScope(own.substr(0, own.rfind('.')));
+    shares = graph.add("Add", {shares, parameter(bias, shape)});
+    graph.setScope(checkpoint.ownName(path));
   }
   if (e.groups <= 1 || e.chosenGroups >= e.groups)
     return shares;
@@ -119,6 +124,20 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
         split(graph.add("MatMul", {x, matrix(names.expertsGateUp, 2 * f.width, hidden)}), {f.width, f.width});
     Value y = graph.add("Mul", {activate(f.activation, own, parts[0]), parts[1]});
     return graph.add("MatMul", {y, matrix(names.expertsDown, hidden, f.width)});
+  }
+  if (names.expertsAreRows) {
+    graph.setScope(checkpoint.ownName(own));
+    auto matrix = [&](const std::string &name) {
+      Value all = parameter(inside(own, name), {f.experts->count * f.width, hidden});
+      return graph.add("Gather", {reshape(all, {f.experts->count, f.width, hidden}), graph.integer(index)},
+                       {{"axis", int64_t(0)}});
+    };
+    auto product = [&](const std::string &name) {
+      Value inputsFirst = graph.add("Transpose", {matrix(name)}, {{"perm", std::vector<int64_t>{1, 0}}});
+      return graph.add("MatMul", {x, inputsFirst});
+    };
+    Value gate = activate(f.activation, own, product(names.expertGate));
+    return graph.add("MatMul", {graph.add("Mul", {gate, product(names.expertUp)}), matrix(names.expertDown)});
   }
   Value gate = linear(inside(module, names.expertGate), x, hidden, f.width, false),
         up = linear(inside(module, names.expertUp), x, hidden, f.width, false);

@@ -118,8 +118,9 @@ struct Experts {
   double normalisedFrom = 0;  ///< added to their sum
   double normalisedLeast = 0; ///< their sum is taken to be this at least
   bool routerBias = false;
-  bool hasChoiceBias = false;   ///< a learned bias takes part in the choice, and in nothing else
-  bool choiceBiasIsRow = false; ///< stored (1, count), not (count)
+  bool hasChoiceBias = false;     ///< a learned bias takes part in the choice, and in nothing else
+  bool choiceBiasMayLack = false; ///< weights without it stand for one of zeros
+  bool choiceBiasIsRow = false;   ///< stored (1, count), not (count)
   /// Experts in so many groups; the best `chosenGroups` of them take part.
   int64_t groups = 1, chosenGroups = 1;
   int64_t groupSummands = 1;      ///< of a group's largest, which are what it is chosen by
@@ -153,10 +154,11 @@ struct FeedForward {
 struct Layer {
   Attention attention;
   FeedForward feedForward;
-  int64_t window = 0;         ///< keys that a query sees, itself included; 0: all before it
-  bool windowIsChunk = false; ///< rows are cut into chunks of `window` instead, and no query sees another chunk
-  bool isSliding = false;     ///< its type is sliding_attention, also where the window is null
-  int rope = 0;               ///< index into Decoder::ropes; -1: none
+  int64_t window = 0;              ///< keys that a query sees, itself included; 0: all before it
+  bool windowIsChunk = false;      ///< rows are cut into chunks of `window` instead, and no query sees another chunk
+  bool isSliding = false;          ///< its type is sliding_attention, also where the window is null
+  bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
+  int rope = 0;                    ///< index into Decoder::ropes; -1: none
 };
 
 /// Where the norms of a block stand; names are below the layer, empty where there is none.
@@ -165,6 +167,7 @@ struct BlockNames {
   std::string afterAttentionNorm;                ///< of its result
   std::string feedForwardNorm = "post_attention_layernorm";
   std::string afterFeedForwardNorm;
+  std::string afterExpertsNorm; ///< instead of it, where the feed-forward is a mixture
   std::string attention = "self_attn", feedForward = "mlp";
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
@@ -179,7 +182,16 @@ struct BlockNames {
   std::string expertsGateUp = "experts.gate_up_proj", expertsDown = "experts.down_proj";
   bool expertsAreStacked = false;    ///< checkpoints have no other form
   bool expertsAreTransposed = false; ///< theirs is (count, hidden, 2 width) and (count, width, hidden)
+  /// Each of the three below `experts` is one matrix (count * width, hidden), an expert after the other.
+  bool expertsAreRows = false;
   std::string expertGate = "gate_proj", expertUp = "up_proj", expertDown = "down_proj";
+};
+
+/// What stands between the last norm and the head: a linear layer, an activation and a norm.
+struct HeadTransform {
+  std::string dense, norm; ///< not below Decoder::base
+  Activation activation = Activation::Gelu;
+  bool bias = false;
 };
 
 struct Decoder {
@@ -192,9 +204,11 @@ struct Decoder {
   std::string projectIn = "project_in", projectOut = "project_out";
   std::optional<std::string> embeddingNorm; ///< of embedded tokens
   bool positionsAreWaves = false; ///< sines and cosines of positions are added to embedded tokens; nothing is learned
+  bool wavesEndBefore = false;    ///< the longest wave is one step shorter than 10000 times the shortest
   int64_t positionOffset = 0;     ///< rows of the table of positions before the first position's
   bool isTied = false;
   bool headBias = false;
+  std::optional<HeadTransform> headTransform;
   std::optional<int64_t> padding; ///< a row of the embedding without gradient from the lookup
   double embeddingScale = 1;      ///< rounded to the type that the model computes in
   double residualScale = 1;       ///< of what attention and feed-forward add

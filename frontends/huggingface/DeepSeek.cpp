@@ -1,5 +1,5 @@
-// DeepSeek-V2 and V3: latent attention, experts in groups beside shared ones. dots.llm1 has the experts, MiniCPM3 the
-// attention.
+// DeepSeek-V2 and V3, and what is made like them: latent attention, experts in groups beside shared ones. dots.llm1 has
+// the experts, MiniCPM3 the attention.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -245,6 +245,61 @@ void fillMiniCpm3(Config &config, Decoder &decoder) {
   decoder.residualScale = config.optionalNumber("scale_depth", 1.4).value_or(depth) / depth;
   decoder.logitDivisor =
       double(decoder.hidden) / double(config.optionalInteger("dim_model_base", 256).value_or(decoder.hidden));
+}
+
+void fillSarvamMla(Config &config, Decoder &decoder) {
+  readAliases(config, {{"num_experts", "n_routed_experts"},
+                       {"num_local_experts", "n_routed_experts"},
+                       {"num_shared_experts", "n_shared_experts"}});
+  config.harmless({"num_mtp_layers", "num_nextn_predict_layers", "q_head_dim"});
+  // The name of its own program for YaRN.
+  nlohmann::json scaling = config.value("rope_scaling");
+  for (const char *key : {"type", "rope_type"})
+    if (scaling.is_object() && scaling.value(key, nlohmann::json()) == "deepseek_yarn")
+      scaling[key] = "yarn";
+  config.set("rope_scaling", scaling);
+  if (scaling.is_null())
+    config.harmless({"rope_scaling"});
+  readCommon(config, decoder, {.vocabulary = 262144, .width = 16384, .heads = 64, .positions = 4096});
+  if (decoder.layers.empty())
+    return;
+  if (!config.has("initializer_range"))
+    decoder.initializerRange = 0.006;
+  readLatent(config, decoder, {.keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128},
+             config.flag("rope_interleave", true));
+  setDeepSeekExperts(config, decoder,
+                     {.count = 128, .perToken = 8, .shared = 1, .firstDense = 1, .scale = 2.5, .normalised = true});
+}
+
+/// A.X-K1: DeepSeek-V3 with a norm of what the experts say; its weights may lack the bias of their choice.
+void fillAxk1(Config &config, Decoder &decoder) {
+  readAliases(config, {{"num_local_experts", "n_routed_experts"}});
+  readCommon(config, decoder,
+             {.vocabulary = 163840,
+              .hidden = 7168,
+              .width = 18432,
+              .layers = 61,
+              .heads = 64,
+              .keyHeads = 64,
+              .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers", "topk_method"});
+  config.require("moe_layer_freq", {1, nullptr});
+  readLatent(config, decoder,
+             {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128},
+             config.flag("rope_interleave", true));
+  config.set("first_k_dense_replace", denseLayers(config, decoder, 1));
+  Experts experts{.router = Experts::Router::SigmoidThenTop,
+                  .normalisedFrom = 1e-20,
+                  .hasChoiceBias = true,
+                  .choiceBiasMayLack = true};
+  setDeepSeekExperts(
+      config, decoder,
+      {.count = 192, .perToken = 8, .shared = 1, .groups = 8, .chosenGroups = 4, .scale = 2.5, .normalised = true},
+      experts);
+  decoder.names.afterExpertsNorm = "post_mlp_layernorm";
+  decoder.renamed = {{".post_mlp_layernorm.", ".mlp.post_mlp_layernorm."}};
 }
 
 } // namespace ztc::huggingface

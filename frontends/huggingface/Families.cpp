@@ -1,4 +1,5 @@
 #include "frontends/huggingface/Families.h"
+#include "frontends/huggingface/Folder.h"
 #include <algorithm>
 
 namespace ztc::huggingface {
@@ -91,14 +92,99 @@ static constexpr Family kFamilies[] = {
     {"cohere2_moe", fillCohere2Moe},
     {"mistral4", fillMistral4},
     {"gpt_neox_japanese", fillGptNeoxJapanese},
+    {"exaone", fillExaone},
+    {"iquestcoder", fillIQuestCoder},
+    {"emu3_text_model", fillEmu3},
+    {"apertus1p5_text", fillApertus15},
+    {"phi4_multimodal", fillPhi4Multimodal},
+    {"sarvam_moe", fillSarvamMoe},
+    {"sarvam_mla", fillSarvamMla},
+    {"axk1", fillAxk1},
+    {"aria_text", fillAriaText},
+    {"dbrx", fillDbrx},
+    {"openai-gpt", fillOpenAiGpt},
+    {"ctrl", fillCtrl},
+    {"modernbert-decoder", fillModernBert},
+    {"cohere_compass_text", fillCohereCompass},
+    {"flint", fillFlint},
+    {"kolibri1", fillKolibri},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "qwen3_next",      "qwen3_5",      "qwen3_5_text",     "qwen3_5_moe", "qwen3_5_moe_text", "jamba",
-    "bamba",           "falcon_h1",    "granitemoehybrid", "zamba",       "zamba2",           "mamba",
-    "mamba2",          "falcon_mamba", "nemotron_h",       "lfm2",        "lfm2_moe",         "minimax",
-    "recurrent_gemma", "rwkv",         "kimi_linear",      "olmo_hybrid", "plamo2",           "xlstm",
+    "qwen3_next",
+    "qwen3_5",
+    "qwen3_5_text",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
+    "jamba",
+    "bamba",
+    "falcon_h1",
+    "granitemoehybrid",
+    "zamba",
+    "zamba2",
+    "mamba",
+    "mamba2",
+    "falcon_mamba",
+    "nemotron_h",
+    "lfm2",
+    "lfm2_moe",
+    "minimax",
+    "recurrent_gemma",
+    "rwkv",
+    "kimi_linear",
+    "olmo_hybrid",
+    "plamo2",
+    "xlstm",
+    "bailing_hybrid",
+    "lara_mini",
+    "lfm3",
+    "qwen4_exp",
+    "qwen4_exp_text",
+    "zaya",
+    "inkling_text",
+    "inkling2_text",
+    "inkling2_loop_text",
+    "inkling_mm_model",
+    "inkling2",
+    "inkling2_loop",
+};
+
+/// Tokens see those after them.
+static constexpr const char *kEncoders[] = {
+    "bert",
+    "roberta",
+    "camembert",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "electra",
+    "modernbert",
+    "deberta",
+    "deberta-v2",
+    "albert",
+    "distilbert",
+    "mpnet",
+    "ernie",
+    "rembert",
+    "big_bird",
+    "roformer",
+    "roc_bert",
+    "xmod",
+    "megatron-bert",
+    "xlm",
+    "data2vec-text",
+    "bert-generation",
+    "roberta-prelayernorm",
+    "eurobert",
+};
+
+/// A decoder that reads an encoder's states.
+static constexpr const char *kWithEncoders[] = {
+    "t5",      "mt5",      "umt5",       "longt5",           "bart",       "mbart",
+    "marian",  "pegasus",  "pegasus_x",  "plbart",           "mvp",        "led",
+    "whisper", "trocr",    "blenderbot", "blenderbot-small", "prophetnet", "bigbird_pegasus",
+    "m2m_100", "nllb-moe", "musicgen",   "musicgen_melody",  "t5gemma",    "t5gemma2",
+    "mllama",
 };
 
 /// Others that people try.
@@ -114,7 +200,6 @@ static constexpr Refused kRefused[] = {
     {"gemma4", "has inputs of each layer and keys that layers share, which ztc does not build"},
     {"gemma4_text", "has inputs of each layer and keys that layers share, which ztc does not build"},
     {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
-    {"t5gemma", "is an encoder and a decoder, which ztc does not build"},
     {"longcat_flash", "has experts that hand a token on as it is, beside two attentions a layer, which ztc does not "
                       "build"},
     {"deepseek_v32", "chooses the keys that a query sees, which ztc does not build"},
@@ -123,31 +208,65 @@ static constexpr Refused kRefused[] = {
     {"minimax_m3_vl_text", "chooses the keys that a query sees, which ztc does not build"},
     {"jetmoe", "has experts in its attention, which ztc does not build"},
     {"csm", "predicts audio with two decoders, which ztc does not build"},
+    {"moshi", "predicts audio with two decoders, which ztc does not build"},
     {"doge", "has attention with a learned dynamic mask, which ztc does not build"},
     {"diffllama", "subtracts one attention from another, which ztc does not build"},
+    {"axk2", "chooses the keys that a query sees, which ztc does not build"},
+    {"hy_v4", "chooses the keys that a query sees, which ztc does not build"},
+    {"dots3_note", "chooses the keys that a query sees, which ztc does not build"},
+    {"dots3_note_text", "chooses the keys that a query sees, which ztc does not build"},
+    {"deepseek_v4", "chooses the keys that a query sees, which ztc does not build"},
+    {"hrm_text", "runs its layers several times over, which ztc does not build"},
+    {"dory", "runs its layers several times over, which ztc does not build"},
+    {"beam", "scales each residual by its depth, which ztc does not build"},
+    {"blt", "joins bytes to patches of other lengths each time, which ztc does not build"},
+    {"xlnet", "predicts tokens in orders that are drawn, which ztc does not build"},
+    {"reformer", "attends by hashes, which ztc does not build"},
+    {"cpmant", "attends with learned distances within a prompt, which ztc does not build"},
 };
 
 /// Layers and experts are nodes of the graph: beyond this a configuration is damaged.
 static constexpr int64_t kMostLayers = 2048, kMostExperts = 4096;
 
 static constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text", true},       {"llama4", "llama4_text", false},
-    {"mistral3", "mistral", true},         {"llava", "llama", false},
-    {"llava_next", "llama", false},        {"llava_onevision", "qwen2", false},
-    {"vipllava", "llama", false},          {"idefics3", "llama", false},
-    {"smolvlm", "llama", false},           {"internvl", "qwen2", true},
-    {"qwen2_vl", "qwen2_vl_text", false},  {"qwen2_5_vl", "qwen2_5_vl_text", false},
-    {"qwen3_vl", "qwen3_vl_text", false},  {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
-    {"aya_vision", "cohere2", true},       {"cohere2_vision", "cohere2", true},
-    {"deepseek_vl", "llama", true},        {"deepseek_vl_hybrid", "llama", true},
-    {"exaone4_5", "exaone4", false},       {"fast_vlm", "qwen2", false},
-    {"got_ocr2", "qwen2", true},           {"pp_chart2table", "qwen2", true},
-    {"idefics2", "mistral", false},        {"janus", "llama", true},
-    {"kimi_k25", "deepseek_v3", true},     {"lighton_ocr", "qwen3", true},
-    {"llava_next_video", "llama", false},  {"ovis2", "qwen2", true},
-    {"perception_lm", "llama", false},     {"qianfan_ocr", "qwen3", false},
-    {"shieldgemma2", "gemma3_text", true}, {"video_llama_3", "qwen2", false},
-    {"video_llava", "llama", false},       {"hyperclovax_vision_v2", "hyperclovax", true, true},
+    {"gemma3", "gemma3_text", true},
+    {"llama4", "llama4_text", false},
+    {"mistral3", "mistral", true},
+    {"llava", "llama", false},
+    {"llava_next", "llama", false},
+    {"llava_onevision", "qwen2", false},
+    {"vipllava", "llama", false},
+    {"idefics3", "llama", false},
+    {"smolvlm", "llama", false},
+    {"internvl", "qwen2", true},
+    {"qwen2_vl", "qwen2_vl_text", false},
+    {"qwen2_5_vl", "qwen2_5_vl_text", false},
+    {"qwen3_vl", "qwen3_vl_text", false},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
+    {"aya_vision", "cohere2", true},
+    {"cohere2_vision", "cohere2", true},
+    {"deepseek_vl", "llama", true},
+    {"deepseek_vl_hybrid", "llama", true},
+    {"exaone4_5", "exaone4", false},
+    {"fast_vlm", "qwen2", false},
+    {"got_ocr2", "qwen2", true},
+    {"pp_chart2table", "qwen2", true},
+    {"idefics2", "mistral", false},
+    {"janus", "llama", true},
+    {"kimi_k25", "deepseek_v3", true},
+    {"lighton_ocr", "qwen3", true},
+    {"llava_next_video", "llama", false},
+    {"ovis2", "qwen2", true},
+    {"perception_lm", "llama", false},
+    {"qianfan_ocr", "qwen3", false},
+    {"shieldgemma2", "gemma3_text", true},
+    {"video_llama_3", "qwen2", false},
+    {"video_llava", "llama", false},
+    {"hyperclovax_vision_v2", "hyperclovax", true, true},
+    {"aria", "aria_text", false},
+    {"emu3", "emu3_text_model", false},
+    {"apertus1p5", "apertus1p5_text", false},
+    {"cohere_compass", "cohere_compass_text", false},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
@@ -175,47 +294,22 @@ std::string whyRefused(const std::string &modelType) {
   for (const char *hybrid : kHybrids)
     if (modelType == hybrid)
       return "has recurrent or convolutional layers (a hybrid or state-space model), which ztc does not build";
+  for (const char *encoder : kEncoders)
+    if (modelType == encoder)
+      return "is an encoder, whose tokens see those after them, which ztc does not build";
+  for (const char *decoder : kWithEncoders)
+    if (modelType == decoder)
+      return "has a decoder that attends to what an encoder gives, which ztc does not build";
   for (const Refused &refused : kRefused)
     if (modelType == refused.modelType)
       return refused.why;
   return "";
 }
 
-Activation activationOf(Config &config, const char *key, const std::string &name) {
-  struct Entry {
-    const char *name;
-    Activation activation;
-  };
-  static constexpr Entry kActivations[] = {
-      {"silu", Activation::Silu},
-      {"swish", Activation::Silu},
-      {"gelu_pytorch_tanh", Activation::GeluTanh},
-      {"gelu_new", Activation::GeluTanh},
-      {"gelu_fast", Activation::GeluTanh},
-      {"gelu_accurate", Activation::GeluTanh},
-      {"gelu_python_tanh", Activation::GeluTanh},
-      {"gelu", Activation::Gelu},
-      {"gelu_python", Activation::Gelu},
-      {"gelu_10", Activation::ClippedGelu},
-      {"quick_gelu", Activation::QuickGelu},
-      {"relu", Activation::Relu},
-      {"relu2", Activation::ReluSquared},
-      {"relu6", Activation::Relu6},
-      {"leaky_relu", Activation::LeakyRelu},
-      {"hardswish", Activation::HardSwish},
-      {"mish", Activation::Mish},
-      {"tanh", Activation::Tanh},
-      {"sigmoid", Activation::Sigmoid},
-      {"laplace", Activation::Laplace},
-      {"sqrtsoftplus", Activation::SqrtSoftplus},
-      {"linear", Activation::Linear},
-      {"xielu", Activation::Xielu},
-  };
-  for (const Entry &entry : kActivations)
-    if (name == entry.name)
-      return entry.activation;
-  config.fail(std::string(key) + " is '" + name + "', an activation that ztc does not build");
-  return Activation::Silu;
+void readAliases(Config &config, std::initializer_list<std::pair<const char *, const char *>> aliases) {
+  for (const auto &[other, own] : aliases)
+    if (config.has(other) && !config.has(own))
+      config.set(own, config.value(other));
 }
 
 /// Keys of transformers' base class and of generation; none of them reaches the mathematics of training.

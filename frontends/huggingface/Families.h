@@ -24,8 +24,6 @@ const Wrapper *findWrapper(const std::string &modelType);
 
 /// Null where ztc builds none.
 const Family *findFamily(const std::string &modelType);
-/// For messages: all of them, with commas.
-std::string familyNames();
 /// Why a known model type is not built: "" where ztc does not know it.
 std::string whyRefused(const std::string &modelType);
 
@@ -110,6 +108,9 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
                                            .hasChoiceBias = true},
                         const std::vector<bool> &dense = {});
 
+/// Llama's keys with other defaults, and a base of its rotary embedding.
+void readLlama(Config &config, Decoder &decoder, const Defaults &defaults, double theta);
+
 /// What Cohere's model types have in common: sizes, norms, biases, parallel halves; `headWidth` as in Defaults.
 void readCohere(Config &config, Decoder &decoder, int64_t headWidth = 0);
 
@@ -121,6 +122,9 @@ bool readErnie45(Config &config, Decoder &decoder, Defaults sizes);
 int64_t denseLayers(Config &config, const Decoder &decoder, int64_t otherwise);
 /// EXAONE 4's attention: where some layers have windows the others have no rotation.
 void setExaoneAttention(Config &config, Decoder &decoder);
+
+/// transformers' names of keys that a model type also reads under another: (other, its own). Its own goes first.
+void readAliases(Config &config, std::initializer_list<std::pair<const char *, const char *>> aliases);
 
 void fillLlama(Config &config, Decoder &decoder);
 void fillMistral(Config &config, Decoder &decoder);
@@ -206,5 +210,21 @@ void fillHyV3(Config &config, Decoder &decoder);
 void fillCohere2Moe(Config &config, Decoder &decoder);
 void fillMistral4(Config &config, Decoder &decoder);
 void fillGptNeoxJapanese(Config &config, Decoder &decoder);
+void fillExaone(Config &config, Decoder &decoder);
+void fillIQuestCoder(Config &config, Decoder &decoder);
+void fillEmu3(Config &config, Decoder &decoder);
+void fillApertus15(Config &config, Decoder &decoder);
+void fillPhi4Multimodal(Config &config, Decoder &decoder);
+void fillSarvamMoe(Config &config, Decoder &decoder);
+void fillSarvamMla(Config &config, Decoder &decoder);
+void fillAxk1(Config &config, Decoder &decoder);
+void fillAriaText(Config &config, Decoder &decoder);
+void fillDbrx(Config &config, Decoder &decoder);
+void fillOpenAiGpt(Config &config, Decoder &decoder);
+void fillCtrl(Config &config, Decoder &decoder);
+void fillModernBert(Config &config, Decoder &decoder);
+void fillCohereCompass(Config &config, Decoder &decoder);
+void fillFlint(Config &config, Decoder &decoder);
+void fillKolibri(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -11,6 +11,10 @@
 namespace ztc::huggingface {
 namespace {
 
+/// What to do about a model type that is not built.
+constexpr const char *kOtherwise =
+    "export the model to ONNX instead (`ztc check --help` lists the model types that are built from a folder)";
+
 /// No configuration is larger; what is, is another file.
 constexpr uint64_t kLargestConfig = 16 << 20;
 
@@ -38,7 +42,7 @@ void refuseUnsupported(Config &config, const std::string &modelType) {
     refuseQuantized(config, *quantization);
   if (!findFamily(modelType) && !findWrapper(modelType) && config.has("auto_map") && !config.isNull("auto_map"))
     config.fail("model_type '" + modelType + "' needs code of its own (auto_map), which ztc does not run; " +
-                familyNames() + " are built; export the model to ONNX otherwise");
+                kOtherwise);
   for (const std::string &name : config.texts("architectures"))
     for (const char *task : {"Classification", "QuestionAnswering", "RewardModel", "MultipleChoice"})
       if (name.find(task) != std::string::npos)
@@ -55,7 +59,7 @@ const Family *familyOf(Config &config, const std::string &modelType) {
     config.fail("has no model_type; transformers' configurations have one");
   else
     config.fail("model_type '" + modelType + "' " + (why.empty() ? "is not one that ztc builds" : why) + "; " +
-                familyNames() + " are built; export the model to ONNX otherwise");
+                kOtherwise);
   return nullptr;
 }
 

@@ -22,6 +22,9 @@ struct FolderModel {
 /// Whether `path` is a folder with a config.json.
 bool isModelFolder(const std::string &path);
 
+/// The model types that are built from a folder, with commas.
+std::string familyNames();
+
 /// Builds the graph. `precision` is what the model will compute in: a scale that transformers rounds to the model's
 /// type is rounded to it. Where `savePath` is given the message is written there too, and the folder must lie beside or
 /// above it for its weights to be found.

@@ -77,4 +77,50 @@ void fillSolarOpen(Config &config, Decoder &decoder) {
   setDeepSeekExperts(config, decoder, {.count = 128, .perToken = 8, .width = 1280, .shared = 1, .normalised = true});
 }
 
+/// GLM 4.5's experts with one projection for queries, keys and values; all of each head turns.
+void fillSarvamMoe(Config &config, Decoder &decoder) {
+  readAliases(config, {{"num_experts", "n_routed_experts"},
+                       {"num_local_experts", "n_routed_experts"},
+                       {"num_shared_experts", "n_shared_experts"},
+                       {"use_qkv_bias", "attention_bias"}});
+  config.harmless({"num_mtp_layers", "num_nextn_predict_layers"});
+  Defaults defaults{.vocabulary = 262144,
+                    .width = 8192,
+                    .layers = 19,
+                    .heads = 64,
+                    .keyHeads = 4,
+                    .headWidth = 64,
+                    .positions = 131072};
+  defaults.padding = 0;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  if (!config.has("initializer_range"))
+    decoder.initializerRange = 0.006;
+  bool bias = config.flag("attention_bias", false), hasHeadNorms = config.flag("use_qk_norm", true);
+  setBiases(decoder, bias, false);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.fusion = Fusion::Blocks;
+    layer.attention.headNorms = hasHeadNorms ? HeadNorms::PerHead : HeadNorms::None;
+  }
+  decoder.ropes = {readRope(config, ropeContext(decoder, 8000000))};
+  setDeepSeekExperts(
+      config, decoder,
+      {.count = 128, .perToken = 6, .width = 1024, .shared = 1, .firstDense = 1, .scale = 2.5, .normalised = true});
+  decoder.embedding = "word_embeddings";
+  BlockNames &names = decoder.names;
+  names.attention = "attention";
+  names.fusedQuery = "query_key_value";
+  names.output = "dense";
+  names.queryNorm = "query_layernorm";
+  names.keyNorm = "key_layernorm";
+  names.choiceBias = "gate.expert_bias";
+  decoder.renamed = {{"model.word_embeddings.", "model.embed_tokens."},
+                     {".attention.", ".self_attn."},
+                     {".dense.", ".o_proj."},
+                     {".query_layernorm.", ".q_norm."},
+                     {".key_layernorm.", ".k_norm."},
+                     {".expert_bias.", ".e_score_correction_bias."}};
+}
+
 } // namespace ztc::huggingface

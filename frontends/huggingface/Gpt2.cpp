@@ -1,4 +1,4 @@
-// GPT-2: learned positions, LayerNorm with biases, matrices stored (in, out).
+// GPT-2, and the first GPT: learned positions, LayerNorm with biases, matrices stored (in, out).
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -68,6 +68,22 @@ void fillGptBigCode(Config &config, Decoder &decoder) {
     layer.attention.keyHeads = sharesKeys ? 1 : layer.attention.heads;
     layer.attention.fusion = sharesKeys ? Fusion::Blocks : Fusion::Groups;
   }
+}
+
+/// The first GPT: each norm is of a sum, and none is before the head.
+void fillOpenAiGpt(Config &config, Decoder &decoder) {
+  config.set("n_inner", nullptr); // 4 n_embd, whatever stands there
+  if (config.has("afn"))
+    config.set("activation_function", config.value("afn") == "gelu" ? "gelu_new" : config.value("afn"));
+  config.require("afn", {"gelu", "relu", "silu", "swish"});
+  for (const auto &[key, value] : {std::pair("vocab_size", 40478), std::pair("n_positions", 512)})
+    if (!config.has(key))
+      config.set(key, value);
+  fillBoth(config, decoder, "gelu_new");
+  decoder.inputsTransposed = decoder.normsAfterSum = true;
+  decoder.embedding = "tokens_embed";
+  decoder.positions = "positions_embed";
+  decoder.finalNorm = "";
 }
 
 } // namespace ztc::huggingface

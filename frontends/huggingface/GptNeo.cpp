@@ -1,4 +1,4 @@
-// Decoders of 2021 to 2023 with names of their own: GPT-Neo, CodeGen, MPT, XGLM, BioGPT.
+// Decoders of 2021 to 2023 with names of their own: GPT-Neo, CodeGen, MPT, XGLM, BioGPT; and CTRL.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -179,6 +179,47 @@ void fillBioGpt(Config &config, Decoder &decoder) {
   layer.feedForward.activation = activationOf(config, "hidden_act", config.text("hidden_act", "gelu"));
   layer.rope = -1;
   fillOld(config, decoder, layer, "num_hidden_layers", 24);
+}
+
+/// Sines and cosines, of which the longest is one step short of XGLM's; epsilons of the blocks' norms are 1e-6.
+void fillCtrl(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "transformer.";
+  decoder.embedding = "w";
+  decoder.layersName = "h";
+  decoder.finalNorm = "layernorm";
+  decoder.positionsAreWaves = decoder.wavesEndBefore = true;
+  decoder.headBias = true;
+  decoder.vocabulary = config.integer("vocab_size", 246534);
+  decoder.hidden = config.integer(config.firstOf({"n_embd", "hidden_size"}), 1280);
+  decoder.positionLimit = config.integer(config.firstOf({"n_positions", "max_position_embeddings"}), 256);
+  decoder.isTied = config.flag("tie_word_embeddings", true);
+  decoder.embeddingScale = std::sqrt(double(decoder.hidden));
+  decoder.norm = {NormKind::Layer, 1e-6};
+  config.require("layer_norm_epsilon", {1e-6}); // of the last norm alone
+  config.harmless({"n_ctx", "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
+                   "summary_first_dropout"});
+  if (decoder.hidden % 2)
+    config.fail(config.describe("n_embd") + ", which is not an even number");
+  Layer layer;
+  int64_t heads = config.integer(config.firstOf({"n_head", "num_attention_heads"}), 16);
+  setHeads(decoder, layer, heads, heads);
+  layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = true;
+  layer.feedForward.width = config.integer("dff", 8192);
+  layer.feedForward.activation = Activation::Relu;
+  layer.rope = -1;
+  fillOld(config, decoder, layer, config.firstOf({"n_layer", "num_hidden_layers"}), 48);
+  BlockNames &names = decoder.names;
+  names.attentionNorm = "layernorm1";
+  names.feedForwardNorm = "layernorm2";
+  names.attention = "multi_head_attention";
+  names.query = "Wq";
+  names.key = "Wk";
+  names.value = "Wv";
+  names.output = "dense";
+  names.feedForward = "ffn";
+  names.up = "0";
+  names.down = "2";
 }
 
 } // namespace ztc::huggingface

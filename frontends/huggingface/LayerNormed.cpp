@@ -199,4 +199,29 @@ void fillCohere2(Config &config, Decoder &decoder) {
     layer.rope = layer.isSliding && window ? 0 : -1;
 }
 
+/// Cohere 2 with a rotary embedding for each type of layer, or none; of text alone its parts are alike.
+void fillCohereCompass(Config &config, Decoder &decoder) {
+  if (config.isNull("logit_scale") || !config.has("logit_scale"))
+    config.set("logit_scale", 1);
+  readCohere(config, decoder);
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"pooling", "_sliding_window_pattern", "sliding_window_pattern"});
+  std::vector<bool> sliding = slidingLayers(config, decoder, [](int64_t, int64_t) { return false; }, 0);
+  setWindows(decoder, sliding, config.optionalInteger("sliding_window", 4096));
+  std::optional<Config> ropes = config.child("rope_parameters");
+  const char *const types[] = {"full_attention", "sliding_attention"};
+  for (int i = 0; i < 2; ++i) {
+    std::optional<Config> own = ropes ? ropes->child(types[i]) : std::nullopt;
+    const bool isThere = own || (ropes && !ropes->has("full_attention") && !ropes->has("sliding_attention"));
+    RopeContext context = ropeContext(decoder, 10000);
+    decoder.ropes.push_back(ropeOf(config, own ? own : ropes, context, bool(own)));
+    for (Layer &layer : decoder.layers)
+      if (layer.isSliding == bool(i))
+        layer.rope = isThere ? i : -1;
+  }
+  if (ropes)
+    config.adopt(*ropes);
+}
+
 } // namespace ztc::huggingface

@@ -1,5 +1,5 @@
 // Mixtures of experts whose layers differ from one another, in windows, rotation, heads or feed-forward: Mellum,
-// Laguna, MiMo-V2-Flash, Cohere 2; and Hy3, whose first layer alone is dense.
+// Laguna, MiMo-V2-Flash, Cohere 2, Flint, Kolibri 1; and Hy3, whose first layer alone is dense.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -255,6 +255,80 @@ void fillCohere2Moe(Config &config, Decoder &decoder) {
   experts.sharedIsAveraged = sum == "average";
   readRouterLoss(config, decoder);
   setExperts(config, decoder, experts, width, [&](int64_t layer) { return dense[layer]; });
+}
+
+/// Sinks in every layer; those without a window have no rotation.
+void fillFlint(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 150144,
+              .hidden = 2048,
+              .width = 6144,
+              .layers = 49,
+              .keyHeads = 4,
+              .headWidth = 128,
+              .positions = 262144});
+  if (decoder.layers.empty())
+    return;
+  const int64_t last = int64_t(decoder.layers.size()) - 1;
+  readLayerTypes(
+      config, decoder, [](int64_t layer, int64_t end) { return layer >= 2 && layer % 4 != 1 && layer != end; }, last,
+      513);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.attention.hasSinks = true;
+    layer.rope = layer.window ? 0 : -1;
+  }
+  Experts experts{.router = Experts::Router::SigmoidThenTop};
+  experts.precision = Precision::Weight;
+  experts.sharesAreRounded = false;
+  experts.count = config.integer(config.firstOf({"num_experts", "num_local_experts"}), 256);
+  experts.perToken = config.integer("num_experts_per_tok", 6);
+  experts.normalised = config.flag("norm_topk_prob", true);
+  experts.sharedWidth = config.integer("shared_expert_intermediate_size", 1024);
+  std::vector<int64_t> dense = config.integers("mlp_only_layers").value_or(std::vector<int64_t>{0, 1});
+  config.require("decoder_sparse_step", {1});
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts, config.integer("moe_intermediate_size", 512),
+             [&](int64_t layer) { return std::find(dense.begin(), dense.end(), layer) != dense.end(); });
+  decoder.names.sharedExpert = "shared_expert";
+  decoder.renamed = {{".self_attn.sinks", ".self_attn.softmax_offset"}};
+}
+
+/// EXAONE 4's attention between norms of inputs and of results; experts are chosen by what the router says and a bias.
+void fillKolibri(Config &config, Decoder &decoder) {
+  config.set("intermediate_size", 1); // no layer is dense
+  config.set("sliding_window_pattern", 5);
+  if (!config.has("sliding_window"))
+    config.set("sliding_window", 513);
+  readCommon(config, decoder,
+             {.vocabulary = 128000,
+              .hidden = 2560,
+              .layers = 50,
+              .heads = 48,
+              .keyHeads = 4,
+              .headWidth = 128,
+              .positions = 262144});
+  if (decoder.layers.empty())
+    return;
+  setExaoneAttention(config, decoder);
+  Experts experts{.router = Experts::Router::TopThenSigmoid, .hasChoiceBias = true};
+  experts.precision = Precision::Product;
+  experts.sharesAreRounded = false;
+  experts.count = config.integer(config.firstOf({"num_experts", "num_local_experts"}), 384);
+  experts.perToken = config.integer("num_experts_per_tok", 6);
+  experts.normalised = config.flag("norm_topk_prob", false);
+  experts.sharedWidth = config.integer("shared_expert_intermediate_size", 512);
+  config.harmless({"output_router_logits"});
+  setExperts(config, decoder, experts, config.integer("moe_intermediate_size", 512));
+  BlockNames &names = decoder.names;
+  names.afterAttentionNorm = "post_attn_norm";
+  names.afterFeedForwardNorm = "post_ffn_norm";
+  decoder.renamed = {{".mlp.gate.e_score_correction_bias", ".moe.router.expert_bias"},
+                     {".post_attn_norm.", ".post_self_attn_layernorm."},
+                     {".post_ffn_norm.", ".post_mlp_layernorm."}};
 }
 
 } // namespace ztc::huggingface

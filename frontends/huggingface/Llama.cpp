@@ -9,12 +9,16 @@ static void readBiases(Config &config, Decoder &decoder, bool hasFeedForwardBias
   setBiases(decoder, attention, attention, feedForward);
 }
 
-void fillLlama(Config &config, Decoder &decoder) {
-  readCommon(config, decoder, {});
+void readLlama(Config &config, Decoder &decoder, const Defaults &defaults, double theta) {
+  readCommon(config, decoder, defaults);
   if (decoder.layers.empty())
     return;
   readBiases(config, decoder, true);
-  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  decoder.ropes = {readRope(config, ropeContext(decoder, theta))};
+}
+
+void fillLlama(Config &config, Decoder &decoder) {
+  readLlama(config, decoder, {}, 10000);
 }
 
 void fillSmolLm3(Config &config, Decoder &decoder) {

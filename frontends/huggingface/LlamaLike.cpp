@@ -1,5 +1,5 @@
 // Families that differ from Llama in a line or two: Arcee, Apertus, nanochat, Seed-OSS, ERNIE 4.5, Helium, Hunyuan,
-// InternLM3, CWM, EXAONE 4.
+// InternLM3, CWM, EXAONE 3 and 4, IQuest-Coder, Emu3.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -229,6 +229,62 @@ void fillExaone4(Config &config, Decoder &decoder) {
   decoder.names.afterAttentionNorm = "post_attention_layernorm";
   decoder.names.afterFeedForwardNorm = "post_feedforward_layernorm";
   setExaoneAttention(config, decoder);
+}
+
+/// EXAONE 3 and 3.5: Llama's blocks under GPT-2's names.
+void fillExaone(Config &config, Decoder &decoder) {
+  readAliases(config, {{"num_layers", "num_hidden_layers"},
+                       {"layer_norm_epsilon", "rms_norm_eps"},
+                       {"activation_function", "hidden_act"}});
+  Defaults defaults{.vocabulary = 102400, .width = 14336, .keyHeads = 8, .positions = 4096, .epsilon = 1e-5};
+  defaults.padding = 0;
+  readLlama(config, decoder, defaults, 500000);
+  decoder.base = "transformer.";
+  decoder.embedding = "wte";
+  decoder.layersName = "h";
+  decoder.finalNorm = "ln_f";
+  BlockNames &names = decoder.names;
+  names.attentionNorm = "ln_1";
+  names.feedForwardNorm = "ln_2";
+  names.attention = "attn.attention";
+  names.output = "out_proj";
+  names.gate = "c_fc_0";
+  names.up = "c_fc_1";
+  names.down = "c_proj";
+}
+
+void fillIQuestCoder(Config &config, Decoder &decoder) {
+  config.require("clip_qkv", {nullptr});
+  config.require("use_sliding_window", {false, nullptr});
+  readLlama(config, decoder,
+            {.vocabulary = 76800,
+             .hidden = 5120,
+             .width = 27648,
+             .layers = 80,
+             .heads = 40,
+             .keyHeads = 8,
+             .headWidth = 128,
+             .positions = 131072,
+             .epsilon = 1e-5},
+            10000);
+}
+
+/// The language model of Emu3, whose vocabulary has the codes of images.
+void fillEmu3(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 184622, .width = 14336, .keyHeads = 8, .positions = 9216, .epsilon = 1e-5};
+  defaults.padding = 151643;
+  readLlama(config, decoder, defaults, 1000000);
+}
+
+/// Apertus with the codes of images and sounds in its vocabulary; a head without their rows is not built.
+void fillApertus15(Config &config, Decoder &decoder) {
+  if (!config.has("vocab_size"))
+    config.set("vocab_size", 266752);
+  fillApertus(config, decoder);
+  std::optional<int64_t> rows = config.optionalInteger("output_vocab_size", std::nullopt);
+  if (rows && *rows != decoder.vocabulary)
+    config.fail(config.describe("output_vocab_size") + ", but vocab_size is " + std::to_string(decoder.vocabulary) +
+                ": ztc builds heads with a row for each token only");
 }
 
 } // namespace ztc::huggingface

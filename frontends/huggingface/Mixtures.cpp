@@ -1,4 +1,5 @@
-// Mixtures of experts beside well-known attention: ERNIE 4.5, Hunyuan, MiniMax-M2, Phi-3.5-MoE, K-EXAONE, AFMoE.
+// Mixtures of experts beside well-known attention: ERNIE 4.5, Hunyuan, MiniMax-M2, Phi-3.5-MoE, K-EXAONE, AFMoE,
+// Aria, DBRX.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -193,6 +194,88 @@ void fillAfMoe(Config &config, Decoder &decoder) {
   names.afterFeedForwardNorm = "post_mlp_layernorm";
   names.router = "router.gate";
   names.choiceBias = "expert_bias";
+}
+
+/// Llama's attention; routed experts in two tensors, beside shared ones.
+void fillAriaText(Config &config, Decoder &decoder) {
+  Defaults defaults{.width = 4096};
+  defaults.padding = 2;
+  config.require("hidden_act", {"silu", "swish"}); // of shared experts; of routed ones it is silu whatever stands there
+  readLlama(config, decoder, defaults, 10000);
+  if (decoder.layers.empty())
+    return;
+  Experts experts{.router = Experts::Router::TopThenSoftmax};
+  experts.precision = Experts::Precision::Narrow;
+  experts.count = config.integer("moe_num_experts", 8);
+  experts.perToken = config.integer("moe_topk", 2);
+  int64_t width = decoder.layers.front().feedForward.width;
+  experts.sharedWidth = width * config.integer("moe_num_shared_experts", 2);
+  setExperts(config, decoder, experts, width);
+  BlockNames &names = decoder.names;
+  names.router = "router";
+  names.expertsGateUp = "experts.fc1.weight";
+  names.expertsDown = "experts.fc2.weight";
+  names.expertsAreStacked = names.expertsAreTransposed = true;
+  decoder.renamed = {{".experts.fc1.weight", ".experts.gate_up_proj"}, {".experts.fc2.weight", ".experts.down_proj"}};
+}
+
+/// MPT's names, rotary embeddings, and experts one below the other in each matrix.
+void fillDbrx(Config &config, Decoder &decoder) {
+  readAliases(config, {{"d_model", "hidden_size"},
+                       {"n_heads", "num_attention_heads"},
+                       {"n_layers", "num_hidden_layers"},
+                       {"max_seq_len", "max_position_embeddings"}});
+  Config attention = config.child("attn_config").value_or(config.withoutKeys()),
+         feedForward = config.child("ffn_config").value_or(config.withoutKeys());
+  config.set("num_key_value_heads", attention.integer("kv_n_heads", 1));
+  config.set("intermediate_size", feedForward.integer("ffn_hidden_size", 3584));
+  config.set("norm_eps", 1e-5);
+  Config activation = feedForward.child("ffn_act_fn").value_or(config.withoutKeys());
+  config.set("hidden_act", activation.text("name", "silu"));
+  config.require("tie_word_embeddings", {false, nullptr});
+  readCommon(config, decoder, {.hidden = 2048, .layers = 24, .heads = 16, .epsilonKey = "norm_eps"});
+  noteDropout(config, decoder, {"emb_pdrop"});
+  noteDropout(attention, decoder, {"attn_pdrop"});
+  if (attention.has("rope_theta") && !config.has("rope_theta"))
+    decoder.notes.push_back(attention.describe("rope_theta") +
+                            " in attn_config: transformers reads rope_parameters alone, and so does ztc");
+  if (feedForward.optionalNumber("moe_jitter_eps", 0.0).value_or(0) != 0)
+    decoder.notes.push_back(feedForward.describe("moe_jitter_eps") + ": ztc trains without this noise");
+  feedForward.require("moe_normalize_expert_weights", {1, nullptr});
+  Experts experts;
+  experts.precision = Experts::Precision::Narrow;
+  experts.count = feedForward.integer("moe_num_experts", 4);
+  experts.perToken = feedForward.integer("moe_top_k", 1);
+  experts.normalised = !feedForward.isNull("moe_normalize_expert_weights");
+  double clip = attention.optionalNumber("clip_qkv", std::nullopt).value_or(0);
+  for (const Config *part : {&attention, &feedForward, &activation})
+    config.adopt(*part);
+  if (decoder.layers.empty())
+    return;
+  decoder.norm.kind = NormKind::LayerNoBias;
+  for (Layer &layer : decoder.layers) {
+    layer.attention.fusion = Fusion::Blocks;
+    layer.attention.clip = clip;
+  }
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
+  decoder.base = "transformer.";
+  decoder.embedding = "wte";
+  decoder.layersName = "blocks";
+  decoder.finalNorm = "norm_f";
+  BlockNames &names = decoder.names;
+  names.attentionNorm = "norm_attn_norm.norm_1";
+  names.feedForwardNorm = "norm_attn_norm.norm_2";
+  names.attention = "norm_attn_norm.attn";
+  names.fusedQuery = "Wqkv";
+  names.output = "out_proj";
+  names.feedForward = "ffn";
+  names.router = "router.layer";
+  names.expertGate = "mlp.w1";
+  names.expertUp = "mlp.v1";
+  names.expertDown = "mlp.w2";
+  names.expertsAreRows = true;
 }
 
 } // namespace ztc::huggingface

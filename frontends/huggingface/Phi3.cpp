@@ -1,4 +1,4 @@
-// Phi-3 and Phi-4: fused projections, longrope.
+// Phi-3 and Phi-4, also the multi-modal one: fused projections, longrope.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -20,6 +20,17 @@ void fillPhi3(Config &config, Decoder &decoder) {
   context.original = config.integer("original_max_position_embeddings", 4096);
   context.yarnIsLongrope = true;
   decoder.ropes = {readRope(config, context)};
+}
+
+/// Phi-4's language model of text, images and speech: its configuration has the others' beside its own keys.
+void fillPhi4Multimodal(Config &config, Decoder &decoder) {
+  config.harmless({"vision_config", "audio_config"});
+  for (const auto &[key, value] : {std::pair("vocab_size", 200064), std::pair("max_position_embeddings", 131072),
+                                   std::pair("num_key_value_heads", 8), std::pair("pad_token_id", 199999)})
+    if (!config.has(key))
+      config.set(key, value);
+  fillPhi3(config, decoder);
+  decoder.notes.push_back("model_type phi4_multimodal: its language model alone is trained, on text");
 }
 
 } // namespace ztc::huggingface

@@ -41,13 +41,18 @@ constexpr Size kSizes[] = {
     {"intermediate_size_mlp", kInner},
     {"n_inner", kInner},
     {"ffn_dim", kInner},
+    {"ffn_hidden_size", kInner},
+    {"dff", kInner},
     {"moe_intermediate_size", kInner},
     {"shared_intermediate_size", kInner},
     {"shared_expert_intermediate_size", kInner},
     {"num_experts", kExperts},
     {"num_local_experts", kExperts},
     {"n_routed_experts", kExperts},
+    {"moe_num_experts", kExperts},
     {"num_experts_per_tok", 2},
+    {"moe_top_k", 2},
+    {"moe_topk", 2},
     {"n_group", 1},
     {"topk_group", 1},
     {"vocab_size", kVocabulary},
@@ -149,17 +154,24 @@ void shrink(json &config) {
   for (const char *rope : {"rope_scaling", "rope_parameters"})
     if (config.contains(rope))
       shortenFactors(config[rope], headSize);
-  if (isNumber(config, "num_key_value_heads")) {
-    const int64_t kept = config["num_key_value_heads"].get<int64_t>();
-    const int64_t few = std::min(heads, kHeads);
-    config["num_key_value_heads"] = kept == heads ? few : kept == 1 ? 1 : std::max<int64_t>(1, few / 2);
-  }
+  std::vector<json *> parts{&config}; // DBRX has some of its sizes in parts of their own
+  for (const char *key : {"attn_config", "ffn_config"})
+    if (config.contains(key) && config[key].is_object())
+      parts.push_back(&config[key]);
+  for (json *part : parts)
+    for (const char *key : {"num_key_value_heads", "kv_n_heads"}) {
+      if (!isNumber(*part, key))
+        continue;
+      const int64_t kept = (*part)[key].get<int64_t>(), few = std::min(heads, kHeads);
+      (*part)[key] = kept == heads ? few : kept == 1 ? 1 : std::max<int64_t>(1, few / 2);
+    }
   for (const char *key : kHeadCounts)
     if (isNumber(config, key))
       config[key] = std::min(heads, kHeads);
-  for (const Size &size : kSizes)
-    if (isNumber(config, size.key))
-      config[size.key] = std::min(config[size.key].get<int64_t>(), size.size);
+  for (json *part : parts)
+    for (const Size &size : kSizes)
+      if (isNumber(*part, size.key))
+        (*part)[size.key] = std::min((*part)[size.key].get<int64_t>(), size.size);
   if (!isNumber(config, "vocab_size")) // every family's own default is large
     config["vocab_size"] = kVocabulary;
   if (isNumber(config, "qk_rope_head_dim") && isNumber(config, "head_dim"))

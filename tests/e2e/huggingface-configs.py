@@ -37,7 +37,15 @@ REFUSED = [
     ("not UTF-8 and empty", "llama-heads", lambda c: "", "is not a JSON object"),
     ("no model type", "llama-heads", lambda c: {k: v for k, v in c.items() if k != "model_type"}, "has no model_type"),
     ("model type of a wrong kind", "llama-heads", but(model_type=3), "model_type is 3, which is not a text"),
-    ("unknown model type", "llama-heads", but(model_type="bert"), "'bert' is not one that ztc builds"),
+    ("unknown model type", "llama-heads", but(model_type="mine"), "'mine' is not one that ztc builds; export the model to ONNX instead (`ztc check --help` lists"),
+    ("an encoder", "llama-heads", but(model_type="bert"), "'bert' is an encoder, whose tokens see those after them"),
+    ("a decoder beside an encoder", "llama-heads", but(model_type="bart"), "'bart' has a decoder that attends to what an encoder gives"),
+    ("keys that are chosen", "llama-heads", but(model_type="axk2"), "'axk2' chooses the keys that a query sees"),
+    ("a head without all tokens", "apertus", but(model_type="apertus1p5_text", output_vocab_size=50), "output_vocab_size is 50, but vocab_size is 97"),
+    ("DBRX's shares by another norm", "llama-heads", lambda c: {"model_type": "dbrx", "ffn_config": {"moe_normalize_expert_weights": 2.0}}, "moe_normalize_expert_weights is 2.0; ztc supports 1 or null only"),
+    ("CTRL's last norm", "ctrl", but(layer_norm_epsilon=1e-5), "layer_norm_epsilon is 1e-05; ztc supports 1e-06 only"),
+    ("A.X-K1's dense layers among the others", "llama-heads", lambda c: {"model_type": "axk1", "moe_layer_freq": 2}, "moe_layer_freq is 2"),
+    ("IQuest-Coder with clamped heads", "llama-heads", but(model_type="iquestcoder", clip_qkv=3.0), "clip_qkv is 3.0"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
       for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1", "lfm2", "minimax")),
@@ -119,7 +127,7 @@ def known_keys(work, version):
         check(f"defaults of {name}, version {version}: in seconds", seconds < 60, seconds)
     if version == 5:
         table = (ROOT / "frontends/huggingface/Families.cpp").read_text()
-        check("every model type has its defaults here", set(re.findall(r'{"([a-z0-9_]+)", fill', table)) == set(defaults), sorted(defaults))
+        check("every model type has its defaults here", set(re.findall(r'{"([a-z0-9_-]+)", fill', table)) == set(defaults), sorted(defaults))
 
 
 with scratch() as work:
@@ -144,6 +152,8 @@ with scratch() as work:
     done = attempt(work, "llama-heads", lambda _: solar | {k: v for k, v in SMALL.items() if k in solar} | {"attention_bias": True}, weights=False, command=("check", "--json"))
     biases = {p["name"].split(".")[-2] for p in json.loads(done.stdout or "{}").get("parameters", []) if p["name"].endswith("_proj.bias")}
     check("attention_bias of Solar Open is of queries, keys and values", biases == {"q_proj", "k_proj", "v_proj"}, sorted(biases) or done.stderr[-300:])
+    listed = run("ztc", "check", "--help").stdout
+    check("the help lists what is built", all(name in listed for name in ("llama", "kolibri1")), listed[-300:])
     empty = work / "empty"
     empty.mkdir()
     done = run("ztc", "check", empty, expect=1)

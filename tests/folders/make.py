@@ -227,6 +227,40 @@ FOLDERS |= {
         "text": lambda c: changed(c, logit_scale="inv_sqrt_d_model"), "none": lambda c: changed(c, logit_scale=None)}),
 }
 
+LITTLE = dict(hidden_size=24, intermediate_size=32, vocab_size=61)
+
+
+def named(**names):
+    """Keys by their other names: other=own."""
+    return lambda config: {k: v for k, v in config.items() if k not in names.values()} | {other: config[own] for other, own in names.items() if own in config}
+
+
+NO_SPECIAL = dict(bos_token_id=None, eos_token_id=None, initializer_range=0.12)
+FOLDERS |= {
+    "exaone": ("exaone", base(**LITTLE, head_dim=10, tie_word_embeddings=True, rope_parameters=LLAMA3), {
+        "old": lambda c: named(num_layers="num_hidden_layers", layer_norm_epsilon="rms_norm_eps", activation_function="hidden_act")(version4()(c))}),
+    "sarvam-moe": ("sarvam_moe", base(**LITTLE, head_dim=8, n_routed_experts=4, n_shared_experts=1, first_k_dense_replace=1, attention_bias=True, **EXPERTS,
+                                      moe_intermediate_size=20), {
+        "old": named(num_experts="n_routed_experts", num_shared_experts="n_shared_experts", use_qkv_bias="attention_bias")}),
+    "axk1": ("axk1", base(**LITTLE) | dict(num_key_value_heads=4, n_group=2, topk_group=1, **{k: v for k, v in DEEPSEEK.items() if k != "first_k_dense_replace"}), {
+        "4": lambda c: changed(version4()(c), ["mlp_layer_types"], first_k_dense_replace=1, moe_layer_freq=1)}),
+    "aria": ("aria_text", base(**LITTLE, moe_num_experts=4, moe_topk=2, moe_num_shared_experts=2, mlp_bias=True, experts="eager"), {"4": version4()}),
+    "dbrx": ("dbrx", dict(d_model=24, n_heads=4, n_layers=2, max_seq_len=64, vocab_size=61, attn_config=dict(clip_qkv=0.9, kv_n_heads=2, rope_theta=5000.0),
+                          ffn_config=dict(ffn_hidden_size=20, moe_num_experts=4, moe_top_k=2), **NO_SPECIAL), {}),
+    "openai-gpt": ("openai-gpt", dict(n_embd=24, n_layer=2, n_head=4, vocab_size=61, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **NO_SPECIAL), {}),
+    "ctrl": ("ctrl", dict(n_embd=24, n_layer=2, n_head=4, dff=40, vocab_size=61, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, **NO_SPECIAL), {
+        "keys": named(hidden_size="n_embd", num_hidden_layers="n_layer", num_attention_heads="n_head", max_position_embeddings="n_positions")}),
+    "modernbert-decoder": ("modernbert-decoder", {k: v for k, v in base(**LITTLE).items() if not k.endswith("_token_id") and k not in ("num_key_value_heads", "tie_word_embeddings")} | dict(
+        num_hidden_layers=3, local_attention=10, norm_bias=True, pad_token_id=0), {
+        "no-types": lambda c: changed(c, ["layer_types", "rope_parameters"], global_attn_every_n_layers=3, global_rope_theta=160000.0, local_rope_theta=10000.0)}),
+    "cohere-compass": ("cohere_compass_text", base(**LITTLE, num_hidden_layers=3, logit_scale=0.3, sliding_window=6, layer_types=THREE, pad_token_id=0, tie_word_embeddings=True,
+                                                   rope_parameters=dict(full_attention=None, sliding_attention=rope("default", mrope_section=[1, 1, 1]))) , {}),
+    "flint": ("flint", base(**LITTLE, head_dim=8, num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, mlp_only_layers=[0],
+                            sliding_window=5, layer_types=["full_attention", *THREE[:2]], attention="eager", **EXPERTS), {}),
+    "kolibri1": ("kolibri1", {k: v for k, v in base(**LITTLE).items() if k != "intermediate_size"} | dict(
+        head_dim=8, num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, sliding_window=5, layer_types=THREE, **EXPERTS), {}),
+}
+
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 FOLDERS |= {
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(
@@ -277,6 +311,19 @@ MORE = {
     "llava-next-video": ("llava_next_video", dict(vision_config=VISION | dict(model_type="clip_vision_model", projection_dim=16), text_config=base(model_type="llama")), {}),
     "video-llama3": ("video_llama_3", dict(vision_config=VISION, text_config=base(model_type="qwen2")), {}),
     "hyperclovax-vision": ("hyperclovax_vision_v2", dict(vision_config=VISION, text_config=base(model_type="hyperclovax", logits_scaling=0.4, head_dim=12)), {}),
+    "iquestcoder": ("iquestcoder", base(head_dim=12), {}),
+    "apertus1p5": ("apertus1p5_text", base(rope_parameters=LLAMA3), {}),
+    "sarvam-mla": ("sarvam_mla", base(num_key_value_heads=4, **DEEPSEEK | dict(q_lora_rank=None), rope_parameters=rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.8)), {}),
+    "axk1-no-bias": ("axk1", base(num_key_value_heads=4, n_group=1, topk_group=1, **{k: v for k, v in DEEPSEEK.items() if k != "first_k_dense_replace"}), {}),
+    "phi4-multimodal": ("phi4_multimodal", base(vision_config=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, crop_size=28, patch_size=14,
+                                                                  image_size=28),
+                                                audio_config=dict(hidden_size=16, intermediate_size=24, num_blocks=1, num_attention_heads=2, ext_pw_out_channel=16, nemo_conv_channels=16)), {}),
+    "emu3-vision": ("emu3", dict(vq_config=dict(base_channels=32, channel_multiplier=[1], num_res_blocks=1, attn_resolutions=[], hidden_size=16, embed_dim=4,
+                                               num_attention_heads=1, codebook_size=8), vocabulary_map={"<image>": 1},
+                                 text_config={k: v for k, v in base(attention_dropout=0.0).items() if not k.endswith("_token_id")} | dict(pad_token_id=0)), {}),
+    "aria-vision": ("aria", dict(vision_config=VISION | dict(model_type="idefics3_vision"), projector_patch_to_query_dict={4: 2}, experts="eager",
+                                 text_config=base(model_type="aria_text", moe_num_experts=4, moe_topk=2, moe_num_shared_experts=1)), {}),
     "qwen3-vl": ("qwen3_vl", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-moe": ("qwen3_vl_moe", dict(vision_config=QWEN3_VISION, experts="eager", text_config=base(
@@ -284,8 +331,9 @@ MORE = {
 }
 
 
-# Where two experts of the first draw are nearer to one another than a rounding to bf16: which one a token gets would be chance.
-SEEDS = {"mixtral": 1}
+# Where two experts of the first draw are nearer to one another than a rounding to bf16: which one a token gets would be chance. CTRL's ReLU and Apertus' numbers
+# have such a draw too.
+SEEDS = {"mixtral": 1, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2}
 
 
 def build(name):
@@ -422,7 +470,7 @@ def defaults():
     """What transformers' configuration classes read, each key with its default, of every model type that ztc builds from a folder."""
     table = (HERE.parents[1] / "frontends/huggingface/Families.cpp").read_text()
     lines = []
-    for kind in sorted(re.findall(r'{"([a-z0-9_]+)", fill', table)):
+    for kind in sorted(re.findall(r'{"([a-z0-9_-]+)", fill', table)):
         try:
             lines.append(f" {json.dumps(kind)}: {json.dumps(transformers.AutoConfig.for_model(kind).to_dict())}")
         except ValueError:

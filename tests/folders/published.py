@@ -221,6 +221,19 @@ PUBLISHED = {
     "Apertus-8B": (llama("mlp_bias", "pretraining_tp", architectures=["ApertusForCausalLM"], model_type="apertus", eos_token_id=68, hidden_act="xielu", intermediate_size=21504,
                          max_position_embeddings=65536, mlp_bias=False, pad_token_id=3, post_norm=False, qk_norm=True, rope_scaling=LLAMA3, rope_theta=12000000,
                          vocab_size=131072), 8053338176),
+    "EXAONE-3.5-7.8B": (dict(activation_function="silu", architectures=["ExaoneForCausalLM"], attention_dropout=0.0, auto_map={"AutoConfig": "configuration_exaone.ExaoneConfig"},
+                             bos_token_id=1, embed_dropout=0.0, eos_token_id=361, head_dim=128, hidden_size=4096, initializer_range=0.02, intermediate_size=14336,
+                             layer_norm_epsilon=1e-05, max_position_embeddings=32768, model_type="exaone", num_attention_heads=32, num_key_value_heads=8, num_layers=32,
+                             pad_token_id=0, rope_scaling=LLAMA3, rope_theta=1000000.0, tie_word_embeddings=False, torch_dtype="bfloat16", transformers_version="4.43.0",
+                             use_cache=True, vocab_size=102400), 7818448896),
+    "dbrx-instruct": (dict(architectures=["DbrxForCausalLM"], attn_config=dict(clip_qkv=8, kv_n_heads=8, model_type="", rope_theta=500000), d_model=6144, emb_pdrop=0.0,
+                           ffn_config=dict(ffn_hidden_size=10752, model_type="", moe_jitter_eps=0.01, moe_loss_weight=0.05, moe_num_experts=16, moe_top_k=4),
+                           initializer_range=0.02, max_seq_len=32768, model_type="dbrx", n_heads=48, n_layers=40, output_router_logits=False, resid_pdrop=0.0,
+                           tie_word_embeddings=False, torch_dtype="bfloat16", transformers_version="4.38.2", use_cache=True, vocab_size=100352), 131596523520),
+    "openai-gpt": (dict(afn="gelu", architectures=["OpenAIGPTLMHeadModel"], attn_pdrop=0.1, embd_pdrop=0.1, initializer_range=0.02, layer_norm_epsilon=1e-05,
+                        model_type="openai-gpt", n_ctx=512, n_embd=768, n_head=12, n_layer=12, n_positions=512, n_special=0, predict_special_tokens=True, resid_pdrop=0.1,
+                        summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True, summary_type="cls_index", summary_use_proj=True,
+                        vocab_size=40478), 116534784),
 }
 
 # name: (config, what the message says)
@@ -235,8 +248,6 @@ REFUSED = {
                      "model_type 'internlm2' needs code of its own (auto_map)"),
     "Baichuan2-7B": (dict(architectures=["BaichuanForCausalLM"], auto_map={"AutoConfig": "configuration_baichuan.BaichuanConfig"}, model_type="baichuan"),
                      "model_type 'baichuan' needs code of its own (auto_map)"),
-    "EXAONE-3.5-7.8B": (dict(architectures=["ExaoneForCausalLM"], auto_map={"AutoConfig": "configuration_exaone.ExaoneConfig"}, model_type="exaone"),
-                        "model_type 'exaone' needs code of its own (auto_map)"),
     "chatglm3-6b": (dict(architectures=["ChatGLMModel"], auto_map={"AutoConfig": "configuration_chatglm.ChatGLMConfig"}, model_type="chatglm"),
                     "model_type 'chatglm' needs code of its own (auto_map)"),
     "Qwen3-Next-80B-A3B": (dict(architectures=["Qwen3NextForCausalLM"], model_type="qwen3_next"), "'qwen3_next' has recurrent or convolutional layers"),
@@ -247,6 +258,6 @@ REFUSED = {
     "DeepSeek-V3.2": (dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32"), "'deepseek_v32' chooses the keys"),
     "gemma-3n-E4B": (dict(architectures=["Gemma3nForConditionalGeneration"], model_type="gemma3n", text_config=dict(model_type="gemma3n_text")), "'gemma3n' has several residual streams"),
     "paligemma-3b": (dict(architectures=["PaliGemmaForConditionalGeneration"], model_type="paligemma", text_config=dict(model_type="gemma")), "'paligemma' attends in both directions"),
-    "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is not one that ztc builds"),
-    "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' is not one that ztc builds"),
+    "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is an encoder"),
+    "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' has a decoder that attends to what an encoder gives"),
 }

@@ -29,7 +29,7 @@ from support import ROOT, check, finish, optimizer_arguments, read_log, run, scr
 STEPS = 8
 LIMITS = {"fp32": (1e-5, 5e-5, 1e-4, 2e-4), "bf16": (4e-3, 4e-2, 6e-3, 2e-2)}
 make.STEPS = STEPS
-BUILT = set(re.findall(r'{"([a-z0-9_]+)", fill', (ROOT / "frontends/huggingface/Families.cpp").read_text()))
+BUILT = set(re.findall(r'{"([a-z0-9_-]+)", fill', (ROOT / "frontends/huggingface/Families.cpp").read_text()))
 make.FOLDERS.update(make.MORE)
 make.FOLDERS.update({f"family-{name}": (kind, options, {}) for name, (kind, options) in FAMILIES.items() if kind in BUILT})
 
