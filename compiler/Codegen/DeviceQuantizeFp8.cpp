@@ -11,7 +11,7 @@ using namespace codegen;
 
 namespace {
 
-/// `kQuantizeFp8Lanes`: elements that a thread reads at once when it looks for the largest.
+/// `kQuantizeFp8Lanes`: elements that a thread reads at once where it reads rows alone.
 constexpr int64_t kQuantizeFp8Threads = 256, kQuantizeFp8Lanes = 8;
 constexpr auto kTile = int64_t(kFp8Tile);
 
@@ -34,89 +34,43 @@ public:
     Value stride = b.mul(parts, b.i64(kQuantizeFp8Threads));
     Value turns = arith::DivUIOp::create(b, b.add(pieces, b.sub(stride, b.i64(1))), stride);
     auto vector = VectorType::get({kQuantizeFp8Lanes}, i32);
-    Value none = b.integer(vector, 0), magnitude = b.integer(vector, 0x7fffffff);
+    Value none = b.integer(vector, 0);
     auto found = k.forRange(b.i64(0), turns, 1, {none}, [&](Value turn, BlockKernel::Values &largest) {
       Value piece = b.add(first, b.mul(turn, stride));
       Value seen = k.choose(
           b.compare(arith::CmpIPredicate::slt, piece, pieces),
           [&]() -> Value {
             Value at = b.address(k.buffer(0), element, b.mul(piece, b.i64(kQuantizeFp8Lanes)));
-            Value bits = b.bitcast(b.load(at, element, kQuantizeFp8Lanes, kVectorBytes), i32);
-            return arith::AndIOp::create(b, bits, magnitude);
+            return magnitudes(b.load(at, element, kQuantizeFp8Lanes, kVectorBytes));
           },
           [&] { return none; });
       largest[0] = b.maximum(largest[0], seen);
     });
-    Value largest = lane(found[0], 0);
-    for (int64_t i = 1; i < kQuantizeFp8Lanes; ++i)
-      largest = b.maximum(largest, lane(found[0], i));
-    largest = overBlock(largest);
-    k.ifThen(isFirst(k.thread()), [&] { b.store(largest, b.address(k.buffer(1), i32, k.block())); });
+    storeLargest(overLanes(found[0]), 1);
   }
 
-  /// A thread takes kTile rows of one column: neighbours read neighbours, and write a vector each of the transposed
-  /// matrix.
-  void emitCodes(Orders orders) {
-    Value scale = scaleOf(orders.format, k.scalar(2)), unit = firstUnit();
-    k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()),
-             [&] { encodeTile(unit, scale, orders, /*findsLargest=*/false); });
-  }
+  /// The scale is that of the maxima's largest.
+  void emitCodes(Orders orders) { encodeAll(scaleOf(orders.format, k.scalar(2)), orders, /*findsLargest=*/false); }
 
   /// The same with a scale that is known; the largest magnitude of what a block takes becomes its part of the maxima.
   void emitCodesOfKnownScale(Orders orders) {
-    Value scale = b.load(b.address(k.buffer(1), f32, b.i64(1)), f32, 1), unit = firstUnit();
-    Value largest = k.choose(
-        b.compare(arith::CmpIPredicate::slt, unit, k.extent()),
-        [&] { return encodeTile(unit, scale, orders, /*findsLargest=*/true); }, [&] { return b.integer(i32, 0); });
-    largest = overBlock(largest);
-    k.ifThen(isFirst(k.thread()), [&] { b.store(largest, b.address(k.buffer(2), i32, k.block())); });
+    Value scale = b.load(b.address(k.buffer(1), f32, b.i64(1)), f32, 1);
+    storeLargest(encodeAll(scale, orders, /*findsLargest=*/true), 2);
   }
 
-  /// A block transposes a square of codes by way of shared memory: warps read and write 128 bytes that lie together.
-  /// What lies past the matrix's end is taken from its last rows and columns, and not written.
+  /// A block transposes a square of codes.
   void emitTransposed() {
-    constexpr int64_t side = kFp8TransposedSide, words = side / 4, stride = words + 1, turns = side / kQuads / kWarps;
-    Value rows = k.scalar(0), columns = k.scalar(1), lane = inWarp(), warp = warpNumber(),
-          shared = k.shared(side * stride * 4);
-    Value across = arith::DivUIOp::create(b, b.add(columns, b.i64(side - 1)), b.i64(side));
-    Value tileRow = arith::DivUIOp::create(b, k.block(), across);
-    Value firstRow = b.mul(tileRow, b.i64(side)),
-          firstColumn = b.mul(b.sub(k.block(), b.mul(tileRow, across)), b.i64(side));
-    // A lane takes four columns of four rows at a time: all loads first.
-    Value column = b.minimum(b.add(firstColumn, b.mul(lane, b.i64(kQuads))), b.sub(columns, b.i64(kQuads)));
-    SmallVector<Value> loaded;
-    for (int64_t turn = 0; turn < turns; ++turn) {
-      Value row = b.add(firstRow, b.mul(b.add(warp, b.i64(turn * kWarps)), b.i64(kQuads)));
-      Value place = b.add(b.mul(b.minimum(row, b.sub(rows, b.i64(kQuads))), columns), column);
-      for (int64_t r = 0; r < kQuads; ++r, place = b.add(place, columns))
-        loaded.push_back(b.load(b.address(k.buffer(0), b.getI8Type(), place), i32, 1, /*alignment=*/4));
+    const Square square = squareOfBlock(kFp8TransposedSide);
+    // All loads first.
+    SmallVector<SmallVector<Value>> turns;
+    for (int64_t turn = 0; turn < square.turns(); ++turn) {
+      SmallVector<Value> &words = turns.emplace_back();
+      for (Value place : placesOf(square, turn))
+        words.push_back(b.load(b.address(k.buffer(0), b.getI8Type(), place), i32, 1, /*alignment=*/4));
     }
-    // Where a column's words are, each of four rows: lanes write words that are 4 * stride apart, and read neighbours.
-    auto wordOf = [&](Value columnInTile, Value quad) {
-      return b.address(shared, i32, b.add(b.mul(columnInTile, b.i64(stride)), quad));
-    };
-    for (int64_t turn = 0; turn < turns; ++turn)
-      for (auto [c, word] : llvm::enumerate(transposed(ArrayRef(loaded).slice(turn * kQuads, kQuads))))
-        b.store(word, wordOf(b.add(b.mul(lane, b.i64(kQuads)), b.i64(c)), b.add(warp, b.i64(turn * kWarps))));
-    k.barrier();
-    // Eight lanes write the 128 rows of a column, a warp four columns.
-    constexpr int64_t vectors = side / kTile, together = kWarp / vectors;
-    Value vector = arith::AndIOp::create(b, lane, b.i64(vectors - 1));
-    Value own = b.add(b.mul(warp, b.i64(together)), arith::DivUIOp::create(b, lane, b.i64(vectors)));
-    Value row = b.add(firstRow, b.mul(vector, b.i64(kTile)));
-    for (int64_t turn = 0; turn < side; turn += together * kWarps) {
-      Value inTile = b.add(own, b.i64(turn)), target = b.add(firstColumn, inTile);
-      Value whole = LLVM::PoisonOp::create(b, VectorType::get({kTile / 4}, i32));
-      for (int64_t word = 0; word < kTile / 4; ++word)
-        whole = LLVM::InsertElementOp::create(
-            b, whole, b.load(wordOf(inTile, b.add(b.mul(vector, b.i64(kTile / 4)), b.i64(word))), i32, 1),
-            b.integer(i32, word));
-      Value exists = arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::slt, row, rows),
-                                           b.compare(arith::CmpIPredicate::slt, target, columns));
-      k.ifThen(exists, [&] {
-        b.store(whole, b.address(k.buffer(1), b.getI8Type(), b.add(b.mul(target, rows), row)), kVectorBytes);
-      });
-    }
+    for (auto [turn, words] : llvm::enumerate(turns))
+      keepTransposed(square, int64_t(turn), words);
+    storeTransposed(square, 1);
   }
 
   /// The same, and the first block finds the largest of numbers.
@@ -129,8 +83,6 @@ public:
   void emitLargest() { noteLargest(0, k.scalar(0), k.scalar(1), Value()); }
 
 private:
-  Value firstUnit() { return b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread()); }
-
   /// The largest of `count` elements of a buffer that are not negative goes to the next buffer, an f32, joined to what
   /// stands there where `adds` is not 0. `when` (i1), if there is one, is equal in all threads of the block: other
   /// blocks do nothing.
@@ -158,45 +110,191 @@ private:
     });
   }
 
-  /// Makes the codes of a tile; where asked for, gives the bits of its largest magnitude.
-  Value encodeTile(Value unit, Value scale, Orders orders, bool findsLargest) {
-    const auto [format, byRows, byColumns] = orders;
-    Value rows = k.scalar(0), columns = k.scalar(1);
-    Value band = arith::DivUIOp::create(b, unit, columns), column = b.sub(unit, b.mul(band, columns));
-    Value row = b.mul(band, b.i64(kTile));
-    SmallVector<Value> words(kTile / 4), numbers, places{b.add(b.mul(row, columns), column)};
-    for (int64_t r = 1; r < kTile; ++r)
-      places.push_back(b.add(places.back(), columns));
-    for (Value place : places)
-      numbers.push_back(b.load(b.address(k.buffer(0), element, place), element, 1));
-    for (int64_t r = 0; r < kTile; r += 2) {
-      Value pair = encode(b.mul(numbers[r], scale), b.mul(numbers[r + 1], scale), format);
-      if (byRows) {
-        store(pair, 3, places[r]);
-        Value upper = arith::ShRUIOp::create(b, pair, b.integer(b.getI16Type(), 8));
-        store(upper, 3, places[r + 1]);
-      }
-      Value wide = arith::ExtUIOp::create(b, i32, pair);
-      words[r / 4] = r % 4 ? arith::OrIOp::create(b, words[r / 4], shiftLeft(wide, 16)).getResult() : wide;
-    }
-    if (byColumns) {
-      Value whole = LLVM::PoisonOp::create(b, VectorType::get({kTile / 4}, i32));
-      for (auto [index, word] : llvm::enumerate(words))
-        whole = LLVM::InsertElementOp::create(b, whole, word, b.integer(i32, index));
-      b.store(whole, b.address(k.buffer(byRows ? 4 : 3), b.getI8Type(), b.add(b.mul(column, rows), row)), kVectorBytes);
-    }
-    Value largest;
-    for (Value number : findsLargest ? numbers : SmallVector<Value>()) {
-      Value magnitude = arith::AndIOp::create(b, b.bitcast(number, i32), b.integer(i32, 0x7fffffff));
-      largest = largest ? b.maximum(largest, magnitude) : magnitude;
-    }
-    return largest;
-  }
-
-  static constexpr int64_t kWarps = kQuantizeFp8Threads / kWarp, kQuads = 4;
+  static constexpr int64_t kWarps = kQuantizeFp8Threads / kWarp, kQuad = 4;
 
   Value inWarp() { return arith::AndIOp::create(b, k.thread(), b.i64(kWarp - 1)); }
   Value warpNumber() { return arith::ShRUIOp::create(b, k.thread(), b.i64(5)); }
+
+  /// A block's square of a matrix with 8-bit codes, which it transposes by way of shared memory, so that neighbouring
+  /// threads read and write what lies together. A thread has four columns of four rows at a time. What lies past the
+  /// matrix's end is read from its last rows and columns, and not written.
+  struct Square {
+    int64_t side;
+    Value rows, columns, firstRow, firstColumn, shared;
+
+    int64_t quadsAcross() const { return side / kQuad; }
+    int64_t quadsDown() const { return kQuantizeFp8Threads / quadsAcross(); } ///< of a turn
+    int64_t turns() const { return quadsAcross() / quadsDown(); }
+    /// Words from one column to the next: an odd number, which spreads them over the banks.
+    int64_t stride() const { return quadsAcross() + 1; }
+  };
+
+  Square squareOfBlock(int64_t side) {
+    Value rows = k.scalar(0), columns = k.scalar(1);
+    Value across = arith::DivUIOp::create(b, b.add(columns, b.i64(side - 1)), b.i64(side));
+    Value down = arith::DivUIOp::create(b, k.block(), across);
+    Square square{
+        side,   rows, columns, b.mul(down, b.i64(side)), b.mul(b.sub(k.block(), b.mul(down, across)), b.i64(side)),
+        Value()};
+    square.shared = k.shared(side * square.stride() * 4);
+    return square;
+  }
+
+  /// The numbers, in the square, of this thread's four columns and four rows, in fours.
+  Value quadColumn(const Square &square) {
+    return arith::AndIOp::create(b, k.thread(), b.i64(square.quadsAcross() - 1));
+  }
+  Value quadRow(const Square &square, int64_t turn) {
+    return b.add(arith::DivUIOp::create(b, k.thread(), b.i64(square.quadsAcross())), b.i64(turn * square.quadsDown()));
+  }
+
+  /// The first of the thread's four columns, and rows, in the matrix or past its end.
+  Value firstColumnOf(const Square &square) {
+    return b.add(square.firstColumn, b.mul(quadColumn(square), b.i64(kQuad)));
+  }
+  Value firstRowOf(const Square &square, int64_t turn) {
+    return b.add(square.firstRow, b.mul(quadRow(square, turn), b.i64(kQuad)));
+  }
+
+  Value isInside(const Square &square, Value row, Value column) {
+    return arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::slt, row, square.rows),
+                                 b.compare(arith::CmpIPredicate::slt, column, square.columns));
+  }
+
+  /// Where in the matrix each of the four rows of a turn begins.
+  SmallVector<Value> placesOf(const Square &square, int64_t turn) {
+    Value row = firstRowOf(square, turn), column = firstColumnOf(square);
+    row = b.minimum(row, b.sub(square.rows, b.i64(kQuad)));
+    column = b.minimum(column, b.sub(square.columns, b.i64(kQuad)));
+    SmallVector<Value> places{b.add(b.mul(row, square.columns), column)};
+    while (places.size() < size_t(kQuad))
+      places.push_back(b.add(places.back(), square.columns));
+    return places;
+  }
+
+  /// Where a word of shared memory lies: codes of four rows of a column.
+  Value wordOf(const Square &square, Value column, Value quad) {
+    return b.address(square.shared, i32, b.add(b.mul(column, b.i64(square.stride())), quad));
+  }
+
+  /// Puts a turn's codes, a word for each row, into shared memory, a word for each column.
+  void keepTransposed(const Square &square, int64_t turn, ArrayRef<Value> words) {
+    Value column = b.mul(quadColumn(square), b.i64(kQuad)), quad = quadRow(square, turn);
+    for (auto [c, word] : llvm::enumerate(transposed(words)))
+      b.store(word, wordOf(square, b.add(column, b.i64(int64_t(c))), quad));
+  }
+
+  /// Writes the square of shared memory to a buffer, a vector of each column a thread: neighbours write one column.
+  void storeTransposed(const Square &square, unsigned buffer) {
+    k.barrier();
+    const int64_t vectors = square.side / kTile, together = kQuantizeFp8Threads / vectors;
+    Value vector = arith::AndIOp::create(b, k.thread(), b.i64(vectors - 1));
+    Value own = arith::DivUIOp::create(b, k.thread(), b.i64(vectors));
+    Value row = b.add(square.firstRow, b.mul(vector, b.i64(kTile)));
+    for (int64_t turn = 0; turn < square.side; turn += together) {
+      Value inSquare = b.add(own, b.i64(turn)), column = b.add(square.firstColumn, inSquare);
+      SmallVector<Value> words;
+      for (int64_t word = 0; word < kTile / 4; ++word)
+        words.push_back(b.load(wordOf(square, inSquare, b.add(b.mul(vector, b.i64(kTile / 4)), b.i64(word))), i32, 1));
+      k.ifThen(isInside(square, row, column),
+               [&] { storeVector(words, buffer, b.add(b.mul(column, square.rows), row)); });
+    }
+  }
+
+  /// Makes the codes of a block's part of the matrix; where asked for, gives the bits of the largest magnitude that a
+  /// thread has seen.
+  Value encodeAll(Value scale, Orders orders, bool findsLargest) {
+    return orders.byColumns ? encodeSquare(scale, orders, findsLargest)
+                            : encodeRows(scale, orders.format, findsLargest);
+  }
+
+  /// kTile codes of neighbours a thread.
+  Value encodeRows(Value scale, Fp8Format format, bool findsLargest) {
+    Value unit = b.add(b.mul(k.block(), b.i64(kQuantizeFp8Threads)), k.thread());
+    Value none = b.integer(i32, 0), first = b.mul(unit, b.i64(kTile));
+    return k.choose(
+        b.compare(arith::CmpIPredicate::slt, unit, k.extent()),
+        [&] {
+          SmallVector<Value> numbers, words;
+          for (int64_t i = 0; i < kTile; i += kQuantizeFp8Lanes)
+            numbers.push_back(b.load(b.address(k.buffer(0), element, b.add(first, b.i64(i))), element,
+                                     kQuantizeFp8Lanes, kVectorBytes));
+          for (Value eight : numbers)
+            for (int64_t i = 0; i < kQuantizeFp8Lanes; i += kQuad)
+              words.push_back(encodeQuad(eight, i, scale, format));
+          storeVector(words, 3, first);
+          return findsLargest ? largestOf(numbers) : none;
+        },
+        [&] { return none; });
+  }
+
+  Value encodeSquare(Value scale, Orders orders, bool findsLargest) {
+    const Square square = squareOfBlock(kFp8EncodedSide);
+    Value largest;
+    for (int64_t turn = 0; turn < square.turns(); ++turn) {
+      const SmallVector<Value> places = placesOf(square, turn);
+      SmallVector<Value> numbers, words;
+      for (Value place : places)
+        numbers.push_back(b.load(b.address(k.buffer(0), element, place), element, kQuad, quadBytes()));
+      for (Value row : numbers)
+        words.push_back(encodeQuad(row, 0, scale, orders.format));
+      if (orders.byRows)
+        k.ifThen(isInside(square, firstRowOf(square, turn), firstColumnOf(square)), [&] {
+          for (auto [place, word] : llvm::zip_equal(places, words))
+            b.store(word, b.address(k.buffer(3), b.getI8Type(), place), /*alignment=*/4);
+        });
+      keepTransposed(square, turn, words);
+      if (findsLargest)
+        largest = largest ? b.maximum(largest, largestOf(numbers)) : largestOf(numbers);
+    }
+    storeTransposed(square, orders.byRows ? 4 : 3);
+    return largest;
+  }
+
+  /// A word with the codes of four lanes from `first` on.
+  Value encodeQuad(Value numbers, int64_t first, Value scale, Fp8Format format) {
+    SmallVector<Value> scaled;
+    for (int64_t i = 0; i < kQuad; ++i)
+      scaled.push_back(b.mul(lane(numbers, first + i), scale));
+    Value low = arith::ExtUIOp::create(b, i32, encode(scaled[0], scaled[1], format));
+    Value high = arith::ExtUIOp::create(b, i32, encode(scaled[2], scaled[3], format));
+    return arith::OrIOp::create(b, low, shiftLeft(high, 16));
+  }
+
+  /// The magnitudes of numbers, as bits.
+  Value magnitudes(Value numbers) {
+    Value bits = b.bitcast(numbers, i32);
+    return arith::AndIOp::create(b, bits, b.integer(bits.getType(), 0x7fffffff));
+  }
+  Value overLanes(Value vector) {
+    Value largest = lane(vector, 0);
+    for (int64_t i = 1; i < cast<VectorType>(vector.getType()).getNumElements(); ++i)
+      largest = b.maximum(largest, lane(vector, i));
+    return largest;
+  }
+  Value largestOf(ArrayRef<Value> vectors) {
+    Value largest = magnitudes(vectors.front());
+    for (Value vector : vectors.drop_front())
+      largest = b.maximum(largest, magnitudes(vector));
+    return overLanes(largest);
+  }
+
+  /// The largest of a block's threads is its element of a buffer.
+  void storeLargest(Value own, unsigned buffer) {
+    Value largest = overBlock(own);
+    k.ifThen(isFirst(k.thread()), [&] { b.store(largest, b.address(k.buffer(buffer), i32, k.block())); });
+  }
+
+  int64_t quadBytes() const { return kQuad * element.getIntOrFloatBitWidth() / 8; }
+
+  /// Four words as a vector of codes that begins at an element of a buffer.
+  void storeVector(ArrayRef<Value> words, unsigned buffer, Value index) {
+    Value whole = LLVM::PoisonOp::create(b, VectorType::get({int64_t(words.size())}, i32));
+    for (auto [place, word] : llvm::enumerate(words))
+      whole = LLVM::InsertElementOp::create(b, whole, word, b.integer(i32, int64_t(place)));
+    b.store(whole, b.address(k.buffer(buffer), b.getI8Type(), index), kVectorBytes);
+  }
+
   /// Of four words of four bytes each, the first bytes, the second ones and so on.
   SmallVector<Value> transposed(ArrayRef<Value> w) {
     auto only = [&](Value x, uint32_t mask) -> Value {
@@ -216,11 +314,6 @@ private:
   Value lane(Value vector, int64_t index) { return LLVM::ExtractElementOp::create(b, vector, b.integer(i32, index)); }
   Value isFirst(Value number) { return b.compare(arith::CmpIPredicate::eq, number, b.i64(0)); }
   Value shiftLeft(Value x, int64_t bits) { return arith::ShLIOp::create(b, x, b.integer(i32, bits)); }
-  /// The lower byte of `code`, an i16, as element `index` of a buffer.
-  void store(Value code, unsigned buffer, Value index) {
-    b.store(arith::TruncIOp::create(b, b.getI8Type(), code), b.address(k.buffer(buffer), b.getI8Type(), index));
-  }
-
   /// The maximum of all threads' numbers, i32, in every thread.
   Value overBlock(Value own) {
     for (int64_t mask = 1; mask < kWarp; mask *= 2)
@@ -281,6 +374,11 @@ static std::string nameOf(Orders orders, Type from) {
   return (Twine(orders.format == Fp8Format::E4m3 ? "e4m3_" : "e5m2_") + order + typeSuffix(from)).str();
 }
 
+/// Units are kTile codes of a row, or squares.
+static int64_t unitsPerBlock(Orders orders) {
+  return orders.byColumns ? 1 : kQuantizeFp8Threads;
+}
+
 KernelDescription KernelModule::addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, Type from) {
   if (from.isInteger(8))
     return deviceService(*state_, "gpu_transpose_codes", {false, true}, 2, kQuantizeFp8Threads, /*unitsPerBlock=*/1,
@@ -290,7 +388,8 @@ KernelDescription KernelModule::addGpuQuantizeFp8(bool isE4m3, bool byRows, bool
   if (byRows && byColumns)
     written.push_back(true);
   return deviceService(*state_, "gpu_quantize_" + nameOf(orders, from), written, 3, kQuantizeFp8Threads,
-                       kQuantizeFp8Threads, [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitCodes(orders); });
+                       unitsPerBlock(orders),
+                       [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitCodes(orders); });
 }
 
 KernelDescription KernelModule::addGpuEncodeFp8(bool isE4m3, bool byRows, bool byColumns, Type from) {
@@ -299,7 +398,7 @@ KernelDescription KernelModule::addGpuEncodeFp8(bool isE4m3, bool byRows, bool b
   if (byRows && byColumns)
     written.push_back(true);
   return deviceService(*state_, "gpu_encode_" + nameOf(orders, from), written, 2, kQuantizeFp8Threads,
-                       kQuantizeFp8Threads,
+                       unitsPerBlock(orders),
                        [&](BlockKernel &k) { Fp8Kernel(k, k.b.element(from)).emitCodesOfKnownScale(orders); });
 }
 

@@ -18,15 +18,14 @@ enum class Fp8Format : uint8_t { E4m3, E5m2 };
 inline constexpr uint64_t kFp8Partials = 1024;
 
 /// Sizes of matrices of codes are multiples of so many elements: rows then begin at multiples of 16 bytes, as libraries
-/// want it, and a thread of a kernel transposes whole vectors.
+/// want it, and a thread of a kernel writes whole vectors.
 inline constexpr uint64_t kFp8Tile = 16;
 
-/// Rows, and columns, of codes that a block of a GPU transposes.
-inline constexpr uint64_t kFp8TransposedSide = 128;
+/// Rows, and columns, of a square that a block of a GPU transposes: of codes, and of numbers that it makes codes of.
+inline constexpr uint64_t kFp8TransposedSide = 128, kFp8EncodedSide = 64;
 
-/// Blocks that transpose a matrix of codes.
-constexpr uint64_t fp8TransposedTiles(uint64_t rows, uint64_t columns) {
-  constexpr uint64_t side = kFp8TransposedSide;
+/// Squares of a matrix, those that its end cuts too.
+constexpr uint64_t fp8Squares(uint64_t rows, uint64_t columns, uint64_t side) {
   return (rows + side - 1) / side * ((columns + side - 1) / side);
 }
 
@@ -39,12 +38,10 @@ constexpr float largestFp8(Fp8Format format) {
 /// an aligned vector of a GPU. Absolute maxima: the maximum first. Scales: an Fp8Scale, twice.
 inline constexpr uint64_t kFp8ScaleRecord = 4;
 
-/// Elements of a matrix that a block of a GPU makes codes of: a tile of each of 256 threads.
-inline constexpr uint64_t kFp8BlockElements = 256 * kFp8Tile;
-
-/// Blocks that make the codes of a matrix of so many elements, each of which finds an absolute maximum.
-constexpr uint64_t fp8Blocks(uint64_t elements) {
-  return (elements + kFp8BlockElements - 1) / kFp8BlockElements;
+/// Blocks that make the codes of a matrix at most, each of which finds an absolute maximum: one for each square, or,
+/// where codes are not transposed, one for each kFp8EncodedSide^2 elements.
+constexpr uint64_t fp8Blocks(uint64_t rows, uint64_t columns) {
+  return fp8Squares(rows, columns, kFp8EncodedSide);
 }
 
 /// What a tensor is multiplied by before its elements are rounded, and the inverse, by which products are multiplied.

@@ -144,7 +144,7 @@ TEST(Fp8Conformance, CodesOfKnownScales) {
               StepRunner runner;
               const uint32_t fromSlot = typedSlot(runner, x, from),
                              scaleSlot = runner.slot(std::vector<float>{scale.inverse, scale.scale}),
-                             partials = runner.scratch(fp8Blocks(rows * columns) * 4, false),
+                             partials = runner.scratch(fp8Blocks(rows, columns) * 4, false),
                              amax = runner.slot(std::vector<float>{before});
               plan::Step &step = *runner.step("encode", {fromSlot, scaleSlot, partials});
               std::vector<uint32_t> results;

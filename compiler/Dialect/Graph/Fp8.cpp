@@ -124,7 +124,9 @@ bool EncodeFp8Op::canAccumulate(unsigned index) {
 }
 
 ztc::Workspace EncodeFp8Op::getWorkspace(const ztc::WorkspaceLimits &) {
-  return {{{"partials", /*isPerThread=*/false, ztc::fp8Blocks(uint64_t(elementCount(getX()))) * sizeof(float)}}};
+  const RankedTensorType x = tensorOf(getX());
+  const uint64_t blocks = ztc::fp8Blocks(uint64_t(x.getDimSize(0)), uint64_t(x.getDimSize(1)));
+  return {{{"partials", /*isPerThread=*/false, blocks * sizeof(float)}}};
 }
 
 // A comparison, a product and a rounding.

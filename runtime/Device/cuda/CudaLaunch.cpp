@@ -127,7 +127,7 @@ StatusOr<CudaKernel> CudaKernels::find(uint32_t kernel) const {
 }
 
 Status CudaStep::launch(const CudaKernel &kernel, const uint64_t *parameters, size_t count) const {
-  const uint64_t extent = parameters[count - 1], blocks = (extent + kernel.unitsPerBlock - 1) / kernel.unitsPerBlock;
+  const uint64_t extent = parameters[count - 1], blocks = kernel.blocks(extent);
   if (blocks == 0)
     return Status::ok();
   if (blocks > 0x7fffffff)

@@ -23,10 +23,11 @@ public:
       return dataLoss(fmt::format("no fp8 codes of {} x {} elements as type {}", rows_, columns_, int(call.to())));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(0, {rows_, columns_}, dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {2}, sizeof(float)));
+    units_ = call.by_columns() ? fp8Squares(rows_, columns_, kFp8EncodedSide) : rows_ * columns_ / kFp8Tile;
     isKnown_ = call.known_scale();
     accumulate_ = call.accumulate();
     ZTC_RETURN_IF_ERROR(
-        operands_.requireElements(2, {isKnown_ ? fp8Blocks(rows_ * columns_) : kFp8Partials}, sizeof(float)));
+        operands_.requireElements(2, {isKnown_ ? fp8Blocks(rows_, columns_) : kFp8Partials}, sizeof(float)));
     for (size_t operand = 3; operand < 3 + size_t(results); ++operand)
       ZTC_RETURN_IF_ERROR(operands_.requireElements(operand, {rows_, columns_}, 1));
     if (isKnown_ && operands_.count() <= 3 + size_t(results))
@@ -51,11 +52,10 @@ public:
     const uint64_t parts = std::min(kFp8Partials, (pieces + maxima_.blockThreads - 1) / maxima_.blockThreads);
     ZTC_RETURN_IF_ERROR(
         launch(maxima_, {address(amax_ ? operands_.count() - 1 : 0), address(2), pieces, parts}, parts));
-    const uint64_t tiles = rows_ / kFp8Tile * columns_;
     if (isBoth_)
       return launch(quantize_, {address(0), address(1), address(2), address(3), address(4), rows_, columns_, parts},
-                    tiles);
-    return launch(quantize_, {address(0), address(1), address(2), address(3), rows_, columns_, parts}, tiles);
+                    units_);
+    return launch(quantize_, {address(0), address(1), address(2), address(3), rows_, columns_, parts}, units_);
   }
 
 private:
@@ -64,18 +64,18 @@ private:
 
   /// Codes first; each block finds the largest magnitude of what it reads, and one more block the largest of these.
   Status encode(bool adds) const {
-    const uint64_t tiles = rows_ / kFp8Tile * columns_;
     if (isBoth_)
       ZTC_RETURN_IF_ERROR(
-          launch(quantize_, {address(0), address(1), address(2), address(3), address(4), rows_, columns_}, tiles));
+          launch(quantize_, {address(0), address(1), address(2), address(3), address(4), rows_, columns_}, units_));
     else
-      ZTC_RETURN_IF_ERROR(launch(quantize_, {address(0), address(1), address(2), address(3), rows_, columns_}, tiles));
-    return launch(maxima_, {address(2), address(operands_.count() - 1), fp8Blocks(rows_ * columns_), uint64_t(adds)},
-                  1);
+      ZTC_RETURN_IF_ERROR(launch(quantize_, {address(0), address(1), address(2), address(3), rows_, columns_}, units_));
+    const uint64_t blocks = quantize_.blocks(units_);
+    return launch(maxima_, {address(2), address(operands_.count() - 1), blocks, uint64_t(adds)}, 1);
   }
 
   CudaKernel maxima_, quantize_;
   uint64_t rows_ = 0, columns_ = 0, amax_ = 0;
+  uint64_t units_ = 0; ///< of the kernel that makes the codes: squares, or kFp8Tile codes of a row
   bool isBoth_ = false, isKnown_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE; ///< of the absolute maximum
 };

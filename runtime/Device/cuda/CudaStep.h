@@ -29,6 +29,9 @@ struct CudaKernel {
   uint32_t blockThreads = 0;
   uint32_t unitsPerBlock = 1;
   bool waits = false; ///< may be launched while the kernel before it ends
+
+  /// Blocks that so many units are launched over.
+  uint64_t blocks(uint64_t units) const { return (units + unitsPerBlock - 1) / unitsPerBlock; }
 };
 
 /// The plan's kernels for this GPU.

@@ -38,8 +38,8 @@ public:
       return launch(kernel_,
                     {address(0), address(1), address(2), address(3), rows_, columns_, maxima_,
                      uint64_t(addsNow(accumulate_, microstep))},
-                    fp8TransposedTiles(rows_, columns_));
-    return launch(kernel_, {address(0), address(1), rows_, columns_}, fp8TransposedTiles(rows_, columns_));
+                    fp8Squares(rows_, columns_, kFp8TransposedSide));
+    return launch(kernel_, {address(0), address(1), rows_, columns_}, fp8Squares(rows_, columns_, kFp8TransposedSide));
   }
 
 private:

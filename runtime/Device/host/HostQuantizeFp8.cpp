@@ -36,7 +36,7 @@ public:
     isKnown_ = call.known_scale();
     accumulate_ = call.accumulate();
     ZTC_RETURN_IF_ERROR(
-        requireElements(from, 2, {isKnown_ ? fp8Blocks(rows_ * columns_) : kFp8Partials}, sizeof(float)));
+        requireElements(from, 2, {isKnown_ ? fp8Blocks(rows_, columns_) : kFp8Partials}, sizeof(float)));
     for (size_t operand = 3; operand < 3 + size_t(results); ++operand)
       ZTC_RETURN_IF_ERROR(requireElements(from, operand, {rows_, columns_}, 1));
     if (isKnown_ && operandCount() <= 3 + size_t(results))
@@ -82,7 +82,7 @@ private:
     auto *partials = pointer<float>(2);
     const uint64_t elements = amax_ ? amax_ : rows_ * columns_, pieces = (elements + kStretch - 1) / kStretch;
     const size_t operand = amax_ ? operandCount() - 1 : 0;
-    const uint64_t count = std::min(pieces, isKnown_ ? fp8Blocks(elements) : kFp8Partials);
+    const uint64_t count = std::min(pieces, isKnown_ ? fp8Blocks(rows_, columns_) : kFp8Partials);
     resources_.pool.parallelFor(count, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
       for (uint64_t part = begin; part < end; ++part) {
         std::array<float, kStretch> numbers;

@@ -38,7 +38,6 @@ public:
       return dataLoss(fmt::format("fp8 codes of type {}", int(call.to())));
     if (!call.by_rows() && !call.by_columns())
       return dataLoss("fp8 codes in no order");
-    // A kernel takes tiles of kFp8Tile x kFp8Tile elements.
     if (!call.rows() || !call.columns() || call.rows() % kFp8Tile || call.columns() % kFp8Tile)
       return dataLoss(fmt::format("fp8 codes of {} x {} elements, sizes are multiples of {}", call.rows(),
                                   call.columns(), kFp8Tile));
@@ -50,7 +49,7 @@ public:
     const CheckedBytes elements = CheckedBytes(call.rows()) * call.columns();
     ZTC_RETURN_IF_ERROR(check.holds(0, "x", elements * dataTypeBytes(call.from())));
     ZTC_RETURN_IF_ERROR(check.holds(1, "scale", 2 * sizeof(float)));
-    const uint64_t partials = call.known_scale() ? fp8Blocks(call.rows() * call.columns()) : kFp8Partials;
+    const uint64_t partials = call.known_scale() ? fp8Blocks(call.rows(), call.columns()) : kFp8Partials;
     ZTC_RETURN_IF_ERROR(check.holds(2, "maxima", partials * sizeof(float)));
     for (int operand = 3; operand < codes; ++operand)
       ZTC_RETURN_IF_ERROR(check.holds(operand, "codes", elements));
