@@ -58,7 +58,7 @@ public:
   void bind(mlir::Value operand, mlir::Value pointer) { pointers_[operand] = pointer; }
   /// Gives `value` another meaning than its defining op: the fold of a workspace.
   void override(mlir::Value value, Override meaning) { overrides_[value] = std::move(meaning); }
-  /// i64: where the shard starts in its bucket, added to graph.iota of a flat kernel.
+  /// i64: where the shard starts in its bucket, a multiple of kShardQuantum, added to graph.iota of a flat kernel.
   void setFlatStart(mlir::Value start) { flatStart_ = start; }
 
   /// The builder, at the place where values of loop depth `level` go.
@@ -168,6 +168,7 @@ private:
   Element emitPad(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
   Element emitConcat(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
   Element emitIota(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+  Element emitCompare(mlir::OpResult value, llvm::ArrayRef<IndexExpr> access);
   Element emitConstant(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
   /// Index relative to [low, low + size): +1 inside, 0 outside, -1 not known statically, nothing after asking for a
   /// restart.

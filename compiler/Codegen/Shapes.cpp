@@ -3,6 +3,8 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/IR/Matchers.h"
+#include "runtime/Format/Shards.h"
 #include <limits>
 
 using namespace mlir;
@@ -14,6 +16,7 @@ Element KernelEmitter::emitOp(Operation *op, Value value, ArrayRef<IndexExpr> ac
   return llvm::TypeSwitch<Operation *, Element>(op)
       .Case([&](graph::ConstantOp) { return emitConstant(op, access); })
       .Case([&](graph::IotaOp) { return emitIota(op, access); })
+      .Case([&](graph::CompareOp) { return emitCompare(cast<OpResult>(value), access); })
       .Case([&](graph::BarrierOp) { return emit(source, access); })
       .Case([&](graph::ReshapeOp) {
         return emitReshape(source, cast<RankedTensorType>(value.getType()).getShape(), access);
@@ -187,6 +190,29 @@ Element KernelEmitter::emitIota(Operation *op, ArrayRef<IndexExpr> access) {
     offsets.push_back(APInt(type.getIntOrFloatBitWidth(), i * coefficient));
   Value steps = arith::ConstantOp::create(b, lanes, DenseElementsAttr::get(lanes, offsets));
   return {b.add(b.splat(position, lanes.getNumElements()), steps), level};
+}
+
+// Tensors of a bucket begin where no lanes are parted: of the lanes of a chunk all or none lie before such a place, so
+// that one comparison, and one number of what it chooses, is enough for them.
+Element KernelEmitter::emitCompare(OpResult value, ArrayRef<IndexExpr> access) {
+  auto compare = cast<graph::CompareOp>(value.getOwner());
+  auto iota = compare.getA().getDefiningOp<graph::IotaOp>();
+  if (!iota || compare.getPredicate() != graph::Comparison::Less)
+    return emitElementwise(value, access);
+  int64_t coefficient = 0;
+  const IndexExpr &place = access[iota.getDimension()];
+  const IndexSymbol *lane = place.lane(&coefficient);
+  Element end = emit(compare.getB(), access);
+  APInt number;
+  if (!lane || coefficient != 1 || !end || !matchPattern(end.value, m_ConstantInt(&number)))
+    return emitElementwise(value, access);
+  const int64_t lanes = lane->maximum + 1;
+  // A shard starts at a multiple of its quantum.
+  if (number.getSExtValue() % lanes || place.withoutLane().divisor() % lanes || int64_t(kShardQuantum) % lanes)
+    return emitElementwise(value, access);
+  Access first(access);
+  first[iota.getDimension()] = place.withoutLane();
+  return emitElementwise(value, first);
 }
 
 Element KernelEmitter::emitConstant(Operation *op, ArrayRef<IndexExpr> access) {

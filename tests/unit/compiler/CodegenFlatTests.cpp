@@ -1,5 +1,6 @@
 // Kernels over flat buckets whose length and start are known at run time.
 #include "KernelHarness.h"
+#include "runtime/Format/Shards.h"
 #include "runtime/Format/StepParameters.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -19,16 +20,18 @@ static float *data(Bytes &bytes) {
   return reinterpret_cast<float *>(bytes.data());
 }
 
-TEST(CodegenFlat, AdamwOfAShard) {
-  // Weight decay ends at global element 7000; the shard begins at 3000.
+/// An update of a shard that begins at 3008; weight decay ends at element `decayed` of the bucket.
+static void expectAdamwOfAShard(int64_t decayed) {
+  SCOPED_TRACE(decayed);
   Group group(
       R"(func.func @adamw(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>)
       -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
-    %a, %b, %c = graph.optimizer_step "adamw" %p, %g keeps(%m, %v) by(%h, %s, %ok) decayed 7000
+    %a, %b, %c = graph.optimizer_step "adamw" %p, %g keeps(%m, %v) by(%h, %s, %ok) decayed )" +
+      std::to_string(decayed) + R"(
       : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
     return %a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
   })");
-  constexpr int64_t length = 9001, start = 3000;
+  constexpr int64_t length = 9001, start = 47 * kShardQuantum;
   std::vector<Bytes> arguments{
       floats(length, 1), floats(length, 2), floats(length, 3), floats(length, 4, /*positive=*/true),
       Bytes(64),         Bytes(4),          Bytes(1, 1)};
@@ -53,10 +56,10 @@ TEST(CodegenFlat, AdamwOfAShard) {
   float *p = data(arguments[0]), *g = data(arguments[1]), *m = data(arguments[2]), *v = data(arguments[3]);
   for (int64_t i = 0; i < length; ++i) {
     float gradient = g[i] * 0.5f;
-    float decayed = start + i < 7000 ? p[i] * 0.999f : p[i];
+    float shrunk = start + i < decayed ? p[i] * 0.999f : p[i];
     float newM = m[i] + (gradient - m[i]) * 0.1f;
     float newV = v[i] * 0.95f + 0.05f * gradient * gradient;
-    float newP = decayed - 2e-3f * newM / (std::sqrt(newV) * 3.0f + 1e-8f);
+    float newP = shrunk - 2e-3f * newM / (std::sqrt(newV) * 3.0f + 1e-8f);
     ASSERT_EQ(data(results[0])[i], newP) << i;
     ASSERT_EQ(data(results[1])[i], newM) << i;
     ASSERT_EQ(data(results[2])[i], newV) << i;
@@ -64,6 +67,44 @@ TEST(CodegenFlat, AdamwOfAShard) {
   arguments[6][0] = 0; // not to proceed changes nothing
   std::vector<Bytes> kept = runGroup(group.fusion(), arguments, options);
   EXPECT_EQ(kept, (std::vector<Bytes>{arguments[0], arguments[2], arguments[3]}));
+}
+
+/// Also where the end parts lanes that are computed together.
+TEST(CodegenFlat, AdamwOfAShard) {
+  for (int64_t decayed : {7040, 7000, 6997})
+    expectAdamwOfAShard(decayed);
+}
+
+/// The comparisons of an update in bf16 of a bucket with so many tensors, whose elements are numbered from each
+/// tensor's beginning.
+static size_t comparisonsOf(int64_t tensors) {
+  std::string starts = "0";
+  for (int64_t i = 1; i < tensors; ++i)
+    starts += ", " + std::to_string(i * 4096);
+  const std::string numbers = "tensor<" + std::to_string(tensors) + "xi64>";
+  Group group(
+      "func.func @adamw(%p: tensor<?xbf16>, %g: tensor<?xf32>, %m: tensor<?xbf16>, %v: tensor<?xbf16>, "
+      "%h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>, %n: " +
+      numbers +
+      ") -> (tensor<?xbf16>, tensor<?xbf16>, tensor<?xbf16>) {\n"
+      "%a, %b, %c = graph.optimizer_step \"adamw\" %p, %g keeps(%m, %v) by(%h, %s, %ok) decayed 0 numbered %n from [" +
+      starts +
+      "] : (tensor<?xbf16>, tensor<?xf32>, tensor<?xbf16>, tensor<?xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1>, " +
+      numbers +
+      ") -> (tensor<?xbf16>, tensor<?xbf16>, tensor<?xbf16>)\n"
+      "return %a, %b, %c : tensor<?xbf16>, tensor<?xbf16>, tensor<?xbf16>\n}");
+  KernelModule module(kernelContext(), {/*host=*/false, /*device=*/true});
+  EXPECT_TRUE(succeeded(module.addGroup(group.fusion())));
+  auto images = module.emit({"sm_90a"});
+  EXPECT_TRUE(succeeded(images));
+  return failed(images) ? 0 : llvm::StringRef(images->front().ptx).count("setp.");
+}
+
+// Of whole blocks of elements and of the last one, in vectors.
+TEST(CodegenFlat, ThreadsAskOnceWhichTensorTheirElementsAreOf) {
+  const size_t few = comparisonsOf(2), many = comparisonsOf(10);
+  EXPECT_GT(many, few);
+  EXPECT_LE(many - few, 2u * 8);
 }
 
 TEST(CodegenFlat, SumOfSquares) {

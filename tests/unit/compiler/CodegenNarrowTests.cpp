@@ -1,6 +1,7 @@
 // Kernels over bf16 and f16: computed in f32, rounded where something is stored, masters and moments bit by bit.
 #include "KernelHarness.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/Shards.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StochasticRounding.h"
 #include "tests/unit/compiler/Text.h"
@@ -234,9 +235,9 @@ TEST(CodegenNarrow, RandomBitsAreThoseOfTheHeader) {
 }
 
 namespace {
-/// AdamW of a shard that begins at element 3000, decay up to element 7000, in plain f32 arithmetic.
+/// AdamW of a shard that begins at element 3008, decay up to element 7000, in plain f32 arithmetic.
 struct NarrowUpdate {
-  static constexpr int64_t length = 5003, start = 3000;
+  static constexpr int64_t length = 5003, start = 47 * kShardQuantum;
   std::vector<float> masters, gradients, m, v, hyper = std::vector<float>(16);
 
   NarrowUpdate() {
