@@ -179,6 +179,27 @@ void eraseAliases(Value value) {
   }
 }
 
+/// A broadcast of a parameter stands before each op that takes it in, as fusion would have it, and so does a cast: of
+/// one that forward and backward share, the backward's part would read the forward's gather.
+void copyBroadcasts(Value gathered) {
+  for (Operation *user : llvm::make_early_inc_range(gathered.getUsers())) {
+    const bool isCopied = isa<graph::BroadcastOp, graph::CastOp>(user);
+    if (isCopied || aliasOf(user))
+      copyBroadcasts(user->getResult(0));
+    if (!isCopied)
+      continue;
+    for (OpOperand &use : llvm::make_early_inc_range(user->getUses())) {
+      Operation *reader = use.getOwner();
+      if (!reader->hasTrait<OpTrait::Elementwise>() && !isa<graph::BroadcastOp>(reader))
+        continue;
+      if (user->hasOneUse())
+        moveBefore(user, reader);
+      else
+        use.set(OpBuilder(reader).clone(*user)->getResult(0));
+    }
+  }
+}
+
 /// One gather at the function's start becomes one before each run of uses.
 void placeGathers(func::FuncOp function) {
   auto module = function->getParentOfType<ModuleOp>();
@@ -187,6 +208,7 @@ void placeGathers(func::FuncOp function) {
     if (isa<BlockArgument>(gather.getShard())) {
       auto bucket = module.lookupSymbol<dist::BucketOp>(dist::bucketOf(gather.getType()).getAttr());
       buckets.push_back({gather, int64_t(bucket.getElements()), layerOf(bucket)});
+      copyBroadcasts(gather.getY());
     }
   Value result = function.getBody().front().getTerminator()->getOperand(0);
   std::vector<GatherRun> runs = findGatherRuns(buckets, resolveAlias(result).source.getDefiningOp());
