@@ -334,9 +334,13 @@ StepInputs::StepInputs(ModuleOp module) {
   positions = number(graph::kSequence, 1);
   tokens = positions * number(graph::kBatch, 1);
   // A table's row without a gradient is not a function of the loss that finite differences could check.
+  // Tokens beyond a table that is smaller than the vocabulary have one of its rows, perhaps that one.
   module.walk([&](graph::EmbeddingOp op) {
-    if (op.getPadding())
-      avoided.push_back(int64_t(*op.getPadding()));
+    if (!op.getPadding())
+      return;
+    avoided.push_back(int64_t(*op.getPadding()));
+    for (int64_t token = cast<RankedTensorType>(op.getTable().getType()).getDimSize(0); token < vocabulary; ++token)
+      avoided.push_back(token);
   });
 }
 

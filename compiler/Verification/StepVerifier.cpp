@@ -50,21 +50,6 @@ std::vector<OperationFingerPrint> fingerprintOf(ModuleOp module, func::FuncOp fu
   return prints;
 }
 
-double unitOf(StoragePrecision precision) {
-  switch (precision) {
-  case StoragePrecision::Fp32:
-    return 0x1p-24;
-  case StoragePrecision::Bf16:
-    return 0x1p-8;
-  case StoragePrecision::Fp16:
-    return 0x1p-11;
-  case StoragePrecision::Fp8:
-    // Codes round each factor of a product to 2^-4, or 2^-3, at random: of a sum of many products this is left.
-    return 0x1p-7;
-  }
-  llvm_unreachable("every precision is above");
-}
-
 /// Of all sequences.
 double lossOf(const NamedValues &values) {
   const Tensor &losses = values.at("loss");
@@ -141,6 +126,21 @@ std::string pluginOps(ModuleOp module, StringRef function) {
 }
 
 } // namespace
+
+double unitOf(StoragePrecision precision) {
+  switch (precision) {
+  case StoragePrecision::Fp32:
+    return 0x1p-24;
+  case StoragePrecision::Bf16:
+    return 0x1p-8;
+  case StoragePrecision::Fp16:
+    return 0x1p-11;
+  case StoragePrecision::Fp8:
+    // Codes round each factor of a product to 2^-4, or 2^-3, at random: of a sum of many products this is left.
+    return 0x1p-7;
+  }
+  llvm_unreachable("every precision is above");
+}
 
 StepVerifier::StepVerifier(ModuleOp module, bool statesInBlocks) : inputs(module) {
   inputs.statesInBlocks = statesInBlocks;
@@ -305,12 +305,13 @@ std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, Sto
   const double error = gradientError(*rounded, reference->second), unit = unitOf(precision);
   // A step of some dozen roundings in a row, as they were made by moving all weights a little where the model makes
   // more of them; later phases add none of their own.
-  double limit = 2 * rounding + unitOf(StoragePrecision::Fp32);
+  double limit = std::max(2 * rounding + unitOf(StoragePrecision::Fp32), sensitivity);
   if (rounding < 0) {
     inputs.moveAlong("", unit / 4);
     std::optional<NamedValues> moved = evaluate(module, "microstep", Precision::F64, 1);
     inputs.moveAlong("", 0);
-    limit = std::max(32 * unit, moved ? 4 * gradientError(*moved, reference->second) : 0);
+    sensitivity = moved ? gradientError(*moved, reference->second) : 0;
+    limit = std::max(32 * unit, 4 * sensitivity);
   }
   if (!(error <= limit))
     return StepDifference{llvm::formatv("@microstep with its rounding in {0}: gradients are off by {1:e1} "

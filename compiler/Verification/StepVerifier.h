@@ -12,6 +12,9 @@
 
 namespace ztc::verification {
 
+/// How far rounding moves a number of a plan in this precision at most, relatively.
+double unitOf(StoragePrecision precision);
+
 /// Which values differ: "@microstep: the loss ...".
 struct StepDifference {
   std::string text;
@@ -70,7 +73,8 @@ private:
   bool lossChecked = false, gradientsChecked = false, ranksChecked = false;
   double rounding =
       -1; ///< how far rounding moves loss and gradients, at the end of phase `precision`, and where codes came in
-  bool hasCodes = false; ///< products of that step read codes of 8 bits
+  double sensitivity = 0; ///< how far weights do that are a quarter of a rounding off
+  bool hasCodes = false;  ///< products of that step read codes of 8 bits
   std::vector<std::string> gaps;
   std::string failure; ///< the diagnostic of the last evaluation that failed
 };
