@@ -83,8 +83,12 @@ public:
   const std::string &reason() const { return reason_; }
 
 private:
-  /// The cache of a value, of this type, with `row` in its dimension `along` at the position.
+  /// The cache of a value, of this type, with `row` in its dimension `along` at the position; one for all that read it.
   Value update(CachedValue cached, const graph::Expr &row, RankedTensorType type, int64_t along) {
+    auto kindOf = [](StringRef name) { return name.split('.').first; };
+    for (const CachedValue &known : caches)
+      if (known.value == cached.value && known.type == type && kindOf(known.name) == kindOf(cached.name))
+        return known.updated;
     Value before = insertCache(decode, type, cached.name);
     graph::Expr here = positionsAlong(row, type.getShape(), along) == positionLike(row, type.getShape());
     cached.type = type;

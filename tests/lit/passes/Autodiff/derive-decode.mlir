@@ -215,3 +215,25 @@ func.func @generate(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>},
   %logits = graph.matmul %last, %w {transpose_b} : tensor<2x2xf32>, tensor<16x2xf32> -> tensor<2x16xf32>
   return %logits : tensor<2x16xf32>
 }
+
+// -----
+
+// Keys and values that a later layer reads too are kept once.
+// CHECK-LABEL: func.func @decode(
+// CHECK-SAME:    tensor<2x4x2xf32> {graph.name = "keys.0", graph.role = #graph.role<cache>}, %{{[a-z0-9]+}}: tensor<2x4x2xf32> {graph.name = "values.0", graph.role = #graph.role<cache>})
+// CHECK-COUNT-2: graph.softmax
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}, %k: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "k"})
+    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
+  %words = graph.embedding %w, %tokens : tensor<16x8xf32>, tensor<1x4xi32> -> tensor<1x4x8xf32>
+  %flat = graph.reshape %words : tensor<1x4x8xf32> -> tensor<4x8xf32>
+  %q = graph.reshape %flat : tensor<4x8xf32> -> tensor<1x4x4x2xf32>
+  %narrow = graph.matmul %flat, %k {transpose_b} : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %keys = graph.reshape %narrow : tensor<4x4xf32> -> tensor<1x4x2x2xf32>
+  %first = graph.attention %q, %keys, %keys, 5.0e-01 {causal} : tensor<1x4x4x2xf32>, tensor<1x4x2x2xf32>
+  %second = graph.attention %first, %keys, %keys, 5.0e-01 {causal, window = 2 : i64} : tensor<1x4x4x2xf32>, tensor<1x4x2x2xf32>
+  %hidden = graph.reshape %second : tensor<1x4x4x2xf32> -> tensor<4x8xf32>
+  %row = graph.embedding %hidden, %position : tensor<4x8xf32>, tensor<1xi32> -> tensor<1x8xf32>
+  %logits = graph.matmul %row, %w {transpose_b} : tensor<1x8xf32>, tensor<16x8xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
