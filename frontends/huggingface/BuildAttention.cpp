@@ -231,6 +231,26 @@ Value DecoderBuilder::gated(const Attention &a, const std::string &path, Value x
                  {0, 0, a.heads * width});
 }
 
+/// Queries, keys and values as their projections give them, (B, S, heads * width) each; of a layer that has no keys of
+/// its own, queries alone.
+std::vector<Value> DecoderBuilder::projections(const Layer &layer, const std::string &path, Value x) {
+  const Attention &a = layer.attention;
+  const BlockNames &names = decoder.names;
+  // A program that saves transformers' state_dict() may leave them apart.
+  if (a.fusion != Fusion::None && !checkpoint.has(inside(path, names.query) + ".weight"))
+    return fusedProjection(a, path, x);
+  auto projected = [&](const std::string &name, int64_t width) {
+    return linear(inside(path, name), x, decoder.hidden, width, a.queryBias);
+  };
+  std::vector<Value> parts{projected(names.query, a.heads * a.headWidth)};
+  if (layer.keysOf >= 0)
+    return parts;
+  parts.push_back(projected(names.key, a.keyHeads * a.headWidth));
+  parts.push_back(a.valuesAreKeys ? parts[1]
+                                  : projected(names.value, a.keyHeads * (a.valueWidth ? a.valueWidth : a.headWidth)));
+  return parts;
+}
+
 Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Value x) {
   const Attention &a = layer.attention;
   const BlockNames &names = decoder.names;
@@ -239,18 +259,10 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   if (a.latent)
     return latentAttention(layer, path, x);
   const int64_t widths[] = {a.headWidth, a.headWidth, a.valueWidth ? a.valueWidth : a.headWidth};
-  int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth;
-  std::vector<Value> parts;
-  // A program that saves transformers' state_dict() may leave them apart.
-  if (a.fusion != Fusion::None && !checkpoint.has(inside(path, names.query) + ".weight"))
-    parts = fusedProjection(a, path, x);
-  else
-    parts = {linear(inside(path, names.query), x, decoder.hidden, wide, a.queryBias),
-             linear(inside(path, names.key), x, decoder.hidden, narrow, a.queryBias),
-             linear(inside(path, names.value), x, decoder.hidden, a.keyHeads * widths[2], a.queryBias)};
+  std::vector<Value> parts = projections(layer, path, x);
   const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
   bool hasHeadNorms = a.headNorms != HeadNorms::None && a.headNorms != HeadNorms::Whole;
-  for (int i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < parts.size(); ++i) {
     int64_t heads = i ? a.keyHeads : a.heads;
     std::string normName = i < 2 ? inside(path, *normNames[i]) : "";
     if (i < 2 && a.headNorms == HeadNorms::Whole)
@@ -261,6 +273,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     parts[i] = reshape(parts[i], {0, 0, heads, widths[i]});
     if (i < 2 && hasHeadNorms && !a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
+    if (i == 2 && a.normsValues)
+      parts[i] = norm(path, parts[i], widths[i], {NormKind::RmsPlain, decoder.norm.epsilon});
     graph.setScope(checkpoint.ownName(path));
     parts[i] = graph.add("Transpose", {parts[i]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
     if (i < 2)
@@ -270,10 +284,14 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     if (i < 2 && hasHeadNorms && a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
   }
-  parts[2] = scaled(parts[2], a.valueScale);
-  Value y = scores(layer, path, parts[0], parts[1], parts[2]);
+  if (layer.keysOf < 0)
+    keysAndValues.emplace_back(parts[1], scaled(parts[2], a.valueScale));
+  else
+    keysAndValues.push_back(keysAndValues[layer.keysOf]);
+  const auto &[keys, values] = keysAndValues.back();
+  Value y = scores(layer, path, parts[0], keys, values);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-  wide = a.heads * widths[2];
+  int64_t wide = a.heads * widths[2];
   y = gated(a, path, x, reshape(y, {0, 0, wide}), widths[2]);
   y = linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias && names.outputBias.empty());
   graph.setScope(checkpoint.ownName(path));

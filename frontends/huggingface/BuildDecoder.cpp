@@ -5,12 +5,12 @@ namespace ztc::huggingface {
 
 using Value = GraphWriter::Value;
 
-Value DecoderBuilder::parameter(const std::string &name, const std::vector<int64_t> &shape) {
+Value DecoderBuilder::parameter(const std::string &name, const std::vector<int64_t> &shape, bool isTrained) {
   auto [known, isNew] = parameters.try_emplace(name);
   if (!isNew)
     return known->second;
   StoredTensor tensor = checkpoint.take(name, shape);
-  graph.addParameter(tensor);
+  graph.addParameter(tensor, isTrained);
   Value value = tensor.name;
   if (tensor.typeName != "F32")
     value = graph.add("Cast", {value}, {{"to", int64_t(1)}}); // FLOAT
@@ -75,18 +75,24 @@ Value DecoderBuilder::softCapped(Value x, double cap) {
   return graph.add("Mul", {small, graph.scalar(float(cap))});
 }
 
-Value DecoderBuilder::embed(Value tokens) {
-  std::string module = decoder.base + decoder.embedding, name = module + ".weight";
+/// Rows of the table `module`, (B, S, width), for each token.
+Value DecoderBuilder::lookedUp(const std::string &module, Value tokens, int64_t count, int64_t width) {
+  std::string name = module + ".weight";
   graph.setScope(checkpoint.ownName(module));
-  int64_t width = decoder.embeddingWidth ? decoder.embeddingWidth : decoder.hidden;
-  Value x = graph.add("Gather", {parameter(name, {decoder.vocabulary, width}), tokens}, {{"axis", int64_t(0)}});
+  Value x = graph.add("Gather", {parameter(name, {count, width}), tokens}, {{"axis", int64_t(0)}});
   // The call as PyTorch's exporter notes it, with the row that gets no gradient.
   std::string call = "%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (%" +
                      exportedName(checkpoint.ownName(name)) + ", %" + tokens;
-  if (decoder.padding && *decoder.padding < decoder.vocabulary && *decoder.padding >= -decoder.vocabulary)
+  if (decoder.padding && *decoder.padding < count && *decoder.padding >= -count)
     call += ", " + std::to_string(*decoder.padding);
   graph.noteCall(call + "), kwargs = {})");
-  x = scaled(x, decoder.embeddingScale);
+  return x;
+}
+
+Value DecoderBuilder::embed(Value tokens) {
+  int64_t width = decoder.embeddingWidth ? decoder.embeddingWidth : decoder.hidden;
+  Value x =
+      scaled(lookedUp(decoder.base + decoder.embedding, tokens, decoder.vocabulary, width), decoder.embeddingScale);
   if (width != decoder.hidden)
     x = linear(decoder.base + decoder.projectIn, x, width, decoder.hidden, false);
   if (decoder.embeddingNorm)
@@ -96,7 +102,6 @@ Value DecoderBuilder::embed(Value tokens) {
   Value rows = positionRows();
   return graph.add("Add", {x, rows});
 }
-
 /// What is added to embedded tokens, (1, S, hidden).
 Value DecoderBuilder::positionRows() {
   std::string table = decoder.base + decoder.positions;
@@ -118,10 +123,14 @@ Value DecoderBuilder::positionRows() {
   return graph.add("Gather", {parameter(table + ".weight", {count, decoder.hidden}), rows}, {{"axis", int64_t(0)}});
 }
 
-Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x) {
+/// `x`: the block's input of this half; `normed`: what it reads.
+Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x, Value normed) {
   const FeedForward &f = layer.feedForward;
   std::string module = inside(path, decoder.names.feedForward);
-  return f.experts ? experts(layer, path, module, x) : dense(f, module, x);
+  if (!f.experts)
+    return dense(f, module, normed);
+  return decoder.names.expertsNorm.empty() ? experts(layer, path, module, normed)
+                                           : normedExperts(layer, path, module, x, normed);
 }
 
 Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Value x) {
@@ -157,20 +166,20 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
   };
   if (decoder.normsAfterSum) {
     x = normed(names.attentionNorm, added(x, attention(layer, inside(path, names.attention), x)));
-    return normed(names.feedForwardNorm, added(x, feedForward(layer, path, x)));
+    return normed(names.feedForwardNorm, added(x, feedForward(layer, path, x, x)));
   }
   Value in = layer.lacksAttentionNorm ? x : normed(names.attentionNorm, x);
   Value seen = normed(names.afterAttentionNorm, attention(layer, inside(path, names.attention), in));
   if (decoder.isParallel) {
     Value between = names.feedForwardNorm.empty() ? in : normed(names.feedForwardNorm, x);
-    Value both = graph.add("Add", {seen, feedForward(layer, path, between)});
+    Value both = graph.add("Add", {seen, feedForward(layer, path, x, between)});
     return added(x, both);
   }
   x = added(decoder.addsToNormed ? in : x, seen);
-  Value between = normed(names.feedForwardNorm, x), thought = feedForward(layer, path, between);
-  bool hasOwn = layer.feedForward.experts && !names.afterExpertsNorm.empty();
+  Value between = normed(names.feedForwardNorm, x), thought = feedForward(layer, path, x, between);
+  bool isMixture = layer.feedForward.experts && !names.afterMixtureNorm.empty();
   return added(decoder.addsToNormed ? between : x,
-               normed(hasOwn ? names.afterExpertsNorm : names.afterFeedForwardNorm, thought));
+               normed(isMixture ? names.afterMixtureNorm : names.afterFeedForwardNorm, thought));
 }
 
 Value DecoderBuilder::head(Value x) {
@@ -195,13 +204,25 @@ Value DecoderBuilder::head(Value x) {
   return decoder.logitSoftCap ? softCapped(logits, *decoder.logitSoftCap) : logits;
 }
 
+/// A block's result times a number that is stored and not trained.
+Value DecoderBuilder::scaledBlock(const std::string &path, Value x) {
+  graph.setScope(checkpoint.ownName(path));
+  return graph.add("Mul", {x, parameter(inside(path, decoder.names.scale), {1}, /*isTrained=*/false)});
+}
+
 void DecoderBuilder::build() {
   Value tokens = "input_ids";
   graph.addTokens(tokens);
   addPositions(tokens);
-  Value x = embed(tokens);
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    x = block(decoder.layers[i], decoder.base + decoder.layersName + "." + std::to_string(i), x);
+  Value x = embed(tokens), inputs = decoder.layerInputs ? layerInputs(tokens, x) : Value();
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    std::string path = decoder.base + decoder.layersName + "." + std::to_string(i);
+    x = block(decoder.layers[i], path, x);
+    if (decoder.layerInputs)
+      x = withLayerInput(decoder.layers[i], path, x, inputs, int64_t(i));
+    if (!decoder.names.scale.empty())
+      x = scaledBlock(path, x);
+  }
   graph.addLogits(head(x), decoder.vocabulary);
 }
 

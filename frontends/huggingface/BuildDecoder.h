@@ -20,22 +20,29 @@ public:
 
 private:
   // BuildDecoder.cpp
-  Value parameter(const std::string &name, const std::vector<int64_t> &shape); ///< as f32
+  /// As f32.
+  Value parameter(const std::string &name, const std::vector<int64_t> &shape, bool isTrained = true);
   Value linear(const std::string &module, Value x, int64_t in, int64_t out, bool hasBias);
   Value norm(const std::string &module, Value x, int64_t width, Norm kind);
   Value scaled(Value x, double factor);
   Value softCapped(Value x, double cap);
   Value embed(Value tokens);
+  Value lookedUp(const std::string &module, Value tokens, int64_t count, int64_t width);
+  Value scaledBlock(const std::string &path, Value x);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value head(Value x);
   Value positionRows();
-  Value feedForward(const Layer &layer, const std::string &path, Value x);
+  Value feedForward(const Layer &layer, const std::string &path, Value x, Value normed);
   Value dense(const FeedForward &feedForward, const std::string &module, Value x);
   std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
   Value reshape(Value x, const std::vector<int64_t> &shape);
   std::string inside(const std::string &path, const std::string &name) const {
     return name.empty() ? path : path + "." + name;
   }
+
+  // BuildLayerInputs.cpp
+  Value layerInputs(Value tokens, Value embedded);
+  Value withLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs, int64_t index);
 
   // BuildActivation.cpp
   Value activate(Activation activation, const std::string &module, Value x);
@@ -54,6 +61,7 @@ private:
   std::vector<Value> shardedProjection(const Attention &attention, Value all);
   Value alibi(const Attention &attention);
   std::vector<Value> fusedProjection(const Attention &attention, const std::string &path, Value x);
+  std::vector<Value> projections(const Layer &layer, const std::string &path, Value x);
   Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);
   Value turned(const Layer &layer, Value x, int64_t headWidth);
   Value scaledByPosition(const Attention &attention, Value query);
@@ -67,6 +75,9 @@ private:
 
   // BuildExperts.cpp
   Value experts(const Layer &layer, const std::string &block, const std::string &path, Value x);
+  Value weighted(const Layer &layer, const std::string &path, Value weights, Value x);
+  Value normedExperts(const Layer &layer, const std::string &block, const std::string &path, Value x, Value normed);
+  Value scaledForRouter(const std::string &path, Value x);
   Value shares(const Experts &experts, const std::string &path, Value x);
   Value choice(const Experts &experts, const std::string &path, Value shares);
   Value zerosLike(Value x);
@@ -78,10 +89,11 @@ private:
   const Decoder &decoder;
   Checkpoint &checkpoint;
   GraphWriter &graph;
-  std::map<std::string, Value> parameters;         ///< by name, as f32
-  Value tokensShape, positions;                    ///< of the input; 0..S-1 (sequence) int64
-  std::map<int, Table> tables;                     ///< by index of the rope
-  std::map<std::pair<int64_t, bool>, Value> masks; ///< by window, and whether it is a chunk
+  std::map<std::string, Value> parameters;            ///< by name, as f32
+  Value tokensShape, positions;                       ///< of the input; 0..S-1 (sequence) int64
+  std::map<int, Table> tables;                        ///< by index of the rope
+  std::vector<std::pair<Value, Value>> keysAndValues; ///< of each layer so far, (batch, heads, sequence, width)
+  std::map<std::pair<int64_t, bool>, Value> masks;    ///< by window, and whether it is a chunk
 };
 
 } // namespace ztc::huggingface

@@ -1,5 +1,6 @@
 // Mixtures of experts: every expert sees every token, and its share weighs what it adds.
 #include "frontends/huggingface/BuildDecoder.h"
+#include <cmath>
 #include <limits>
 
 namespace ztc::huggingface {
@@ -60,6 +61,13 @@ Value DecoderBuilder::nearShares(const Experts &e, Value logits) {
   return sum;
 }
 
+/// What a router with a scale of its own reads.
+Value DecoderBuilder::scaledForRouter(const std::string &path, Value x) {
+  x = norm(path, x, decoder.hidden, {NormKind::RmsPlain, decoder.norm.epsilon});
+  x = graph.add("Mul", {x, parameter(inside(path, decoder.names.routerScale), {decoder.hidden})});
+  return scaled(x, 1 / std::sqrt(double(decoder.hidden)));
+}
+
 /// (B, S, E): the share of each expert, 0 where it was not chosen.
 Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x) {
   using Precision = Experts::Precision;
@@ -67,6 +75,8 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
   graph.setWidth(e.precision == Precision::Weight    ? Width::Parameters
                  : e.precision == Precision::Product ? Width::Wide
                                                      : Width::Policy);
+  if (!decoder.names.routerScale.empty())
+    x = scaledForRouter(path, x);
   Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count, e.routerBias);
   graph.setWidth(e.precision == Precision::Narrow ? Width::Policy : Width::Wide);
   if (e.routerSoftCap > 0)
@@ -99,7 +109,10 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
   if (e.sharesAreRounded)
     graph.setWidth(Width::Policy);
   Value none = zerosLike(logits);
-  return graph.add("ScatterElements", {none, top[1], chosen}, {{"axis", int64_t(-1)}});
+  Value placed = graph.add("ScatterElements", {none, top[1], chosen}, {{"axis", int64_t(-1)}});
+  if (decoder.names.expertScale.empty())
+    return placed;
+  return graph.add("Mul", {placed, parameter(inside(path, decoder.names.expertScale), {e.count})});
 }
 
 Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
@@ -182,9 +195,10 @@ Value DecoderBuilder::sharedExpert(const FeedForward &f, const std::string &path
   return graph.add("Mul", {graph.add("Sigmoid", {gate}), y});
 }
 
-Value DecoderBuilder::experts(const Layer &layer, const std::string &block, const std::string &path, Value x) {
+/// What the experts say, each times its share `weights` (B, S, E).
+Value DecoderBuilder::weighted(const Layer &layer, const std::string &path, Value weights, Value x) {
   const Experts &e = *layer.feedForward.experts;
-  Value weights = shares(e, path, x), sum;
+  Value sum;
   const bool isWide = e.precision != Experts::Precision::Narrow && !e.sharesAreRounded;
   for (int64_t i = 0; i < e.count; ++i) {
     graph.setScope(checkpoint.ownName(path));
@@ -198,12 +212,33 @@ Value DecoderBuilder::experts(const Layer &layer, const std::string &block, cons
       y = graph.add("Mul", {y, share});
     sum = i ? graph.add("Add", {sum, y}) : y;
   }
+  return sum;
+}
+
+/// The experts that were chosen and the one that sees every token, of one input.
+Value DecoderBuilder::experts(const Layer &layer, const std::string &block, const std::string &path, Value x) {
+  const Experts &e = *layer.feedForward.experts;
+  Value sum = weighted(layer, path, shares(e, path, x), x);
   if (!e.sharedWidth)
     return sum;
   Value shared = sharedExpert(layer.feedForward, decoder.names.sharedIsBeside ? block : path, x);
   graph.setScope(checkpoint.ownName(path));
   sum = graph.add("Add", {sum, shared});
   return scaled(sum, e.sharedIsAveraged ? 0.5 : 1);
+}
+
+/// The same with norms of their own: `x` is the block's input of this half, `normed` what the shared expert reads.
+Value DecoderBuilder::normedExperts(const Layer &layer, const std::string &block, const std::string &path, Value x,
+                                    Value normed) {
+  const BlockNames &names = decoder.names;
+  auto normedBy = [&](const std::string &name, Value value) {
+    return norm(inside(block, name), value, decoder.hidden, decoder.norm);
+  };
+  Value shared = normedBy(names.afterSharedNorm, sharedExpert(layer.feedForward, block, normed));
+  Value weights = shares(*layer.feedForward.experts, path, x);
+  Value sum = normedBy(names.afterExpertsNorm, weighted(layer, path, weights, normedBy(names.expertsNorm, x)));
+  graph.setScope(checkpoint.ownName(path));
+  return graph.add("Add", {shared, sum});
 }
 
 } // namespace ztc::huggingface

@@ -82,9 +82,11 @@ enum class OutputGate {
 
 struct Attention {
   int64_t heads = 0, keyHeads = 0, headWidth = 0;
-  int64_t valueWidth = 0;                     ///< of a head's values, where it is not `headWidth`
-  double valueScale = 1;                      ///< of values
-  double scale = 0;                           ///< of the scores
+  int64_t valueWidth = 0;     ///< of a head's values, where it is not `headWidth`
+  double valueScale = 1;      ///< of values
+  bool valuesAreKeys = false; ///< values are what the keys' projection gives, before its norm and rotation
+  bool normsValues = false;   ///< values have a norm per head too, without a weight
+  double scale = 0;           ///< of the scores
   bool queryBias = false, outputBias = false; ///< `queryBias` is of queries, keys and values
   Fusion fusion = Fusion::None;
   HeadNorms headNorms = HeadNorms::None;
@@ -158,6 +160,7 @@ struct Layer {
   bool windowIsChunk = false;      ///< rows are cut into chunks of `window` instead, and no query sees another chunk
   bool isSliding = false;          ///< its type is sliding_attention, also where the window is null
   bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
+  int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
 };
 
@@ -167,7 +170,7 @@ struct BlockNames {
   std::string afterAttentionNorm;                ///< of its result
   std::string feedForwardNorm = "post_attention_layernorm";
   std::string afterFeedForwardNorm;
-  std::string afterExpertsNorm; ///< instead of it, where the feed-forward is a mixture
+  std::string afterMixtureNorm; ///< instead of it, where the feed-forward is a mixture
   std::string attention = "self_attn", feedForward = "mlp";
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
@@ -185,6 +188,20 @@ struct BlockNames {
   /// Each of the three below `experts` is one matrix (count * width, hidden), an expert after the other.
   bool expertsAreRows = false;
   std::string expertGate = "gate_proj", expertUp = "up_proj", expertDown = "down_proj";
+  /// Where experts have norms of their own, beside the shared expert: what they read, and what they and it give, each
+  /// before the sum. The router then reads the block's input, not a norm's result.
+  std::string expertsNorm, afterExpertsNorm, afterSharedNorm;
+  std::string routerScale; ///< a vector: the router reads rms_norm(x) * scale / sqrt(hidden)
+  std::string expertScale; ///< a vector (experts): of their shares
+  std::string scale;       ///< one number, stored and not trained: of all that a block gives
+};
+
+/// A vector for each token and layer, which the layer multiplies by a function of its stream and adds: rows of a table
+/// (vocabulary, layers * width), and a projection of embedded tokens (Gemma 3n, Gemma 4). The modules have the same
+/// names in all of them.
+struct LayerInputs {
+  int64_t vocabulary = 0, width = 0;
+  double scale = 1; ///< of the table's rows; rounded to the type that the model computes in
 };
 
 /// What stands between the last norm and the head: a linear layer, an activation and a norm.
@@ -203,6 +220,7 @@ struct Decoder {
   int64_t embeddingWidth = 0;     ///< where it is not `hidden`: `projectIn` and `projectOut` lead there and back
   std::string projectIn = "project_in", projectOut = "project_out";
   std::optional<std::string> embeddingNorm; ///< of embedded tokens
+  std::optional<LayerInputs> layerInputs;
   bool positionsAreWaves = false; ///< sines and cosines of positions are added to embedded tokens; nothing is learned
   bool wavesEndBefore = false;    ///< the longest wave is one step shorter than 10000 times the shortest
   int64_t positionOffset = 0;     ///< rows of the table of positions before the first position's

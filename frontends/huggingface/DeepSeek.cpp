@@ -298,7 +298,7 @@ void fillAxk1(Config &config, Decoder &decoder) {
       config, decoder,
       {.count = 192, .perToken = 8, .shared = 1, .groups = 8, .chosenGroups = 4, .scale = 2.5, .normalised = true},
       experts);
-  decoder.names.afterExpertsNorm = "post_mlp_layernorm";
+  decoder.names.afterMixtureNorm = "post_mlp_layernorm";
   decoder.renamed = {{".post_mlp_layernorm.", ".mlp.post_mlp_layernorm."}};
 }
 

@@ -9,6 +9,8 @@ static constexpr Family kFamilies[] = {
     {"qwen3", fillQwen3},
     {"qwen2", fillQwen2},
     {"gemma3_text", fillGemma3},
+    {"gemma4_text", fillGemma4},
+    {"gemma4_unified_text", fillGemma4Unified},
     {"mistral", fillMistral},
     {"phi3", fillPhi3},
     {"smollm3", fillSmolLm3},
@@ -197,8 +199,8 @@ static constexpr Refused kRefused[] = {
                 "not build"},
     {"gemma3n_text", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc "
                      "does not build"},
-    {"gemma4", "has inputs of each layer and keys that layers share, which ztc does not build"},
-    {"gemma4_text", "has inputs of each layer and keys that layers share, which ztc does not build"},
+    {"gemma4_assistant", "reads the keys and values of another model, which ztc does not build"},
+    {"gemma4_unified_assistant", "reads the keys and values of another model, which ztc does not build"},
     {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
     {"longcat_flash", "has experts that hand a token on as it is, beside two attentions a layer, which ztc does not "
                       "build"},
@@ -267,6 +269,8 @@ static constexpr Wrapper kWrappers[] = {
     {"emu3", "emu3_text_model", false},
     {"apertus1p5", "apertus1p5_text", false},
     {"cohere_compass", "cohere_compass_text", false},
+    {"gemma4", "gemma4_text", true, true},
+    {"gemma4_unified", "gemma4_unified_text", true, true},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
@@ -477,8 +481,11 @@ std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double
   if (scaling)
     full = scaling;
   RopeContext context = ropeContext(decoder, config.optionalNumber("rope_theta", fullTheta).value_or(fullTheta));
-  context.partialFactor = config.optionalNumber("partial_rotary_factor", 1.0).value_or(1);
-  RopeContext local = context; // version 5 gives it the default also where rope_theta is there
+  RopeContext local = context;
+  for (const Layer &layer : decoder.layers) // where their heads differ
+    (layer.isSliding ? local : context).headWidth = layer.attention.headWidth;
+  context.partialFactor = local.partialFactor = config.optionalNumber("partial_rotary_factor", 1.0).value_or(1);
+  // Version 5 gives it the default also where rope_theta is there.
   local.theta = slidingKey ? config.optionalNumber(slidingKey, slidingTheta).value_or(slidingTheta) : slidingTheta;
   std::vector<Rope> ropes{ropeOf(config, full, context, true), ropeOf(config, sliding, local, true)};
   for (size_t i = 0; i < decoder.layers.size(); ++i)

@@ -138,6 +138,8 @@ void fillMixtral(Config &config, Decoder &decoder);
 void fillGemma(Config &config, Decoder &decoder);
 void fillGemma2(Config &config, Decoder &decoder);
 void fillGemma3(Config &config, Decoder &decoder);
+void fillGemma4(Config &config, Decoder &decoder);
+void fillGemma4Unified(Config &config, Decoder &decoder);
 void fillPhi3(Config &config, Decoder &decoder);
 void fillSmolLm3(Config &config, Decoder &decoder);
 void fillOlmo2(Config &config, Decoder &decoder);

@@ -180,6 +180,8 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
     model.notes.push_back(place + ": transformers' " + model.modelType + " does not read " + joined(unknown) +
                           ", and neither does ztc");
   decoder.embeddingScale = roundedTo(precision, decoder.embeddingScale);
+  if (decoder.layerInputs)
+    decoder.layerInputs->scale = roundedTo(precision, decoder.layerInputs->scale);
   model.positionLimit = decoder.positionLimit; // a scaled rotary embedding reaches beyond it
   for (const Rope &rope : decoder.ropes)
     model.positionLimit = std::max(model.positionLimit, rope.reach);

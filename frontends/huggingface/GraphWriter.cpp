@@ -15,6 +15,7 @@ struct GraphWriter::State {
   ::onnx::ModelProto model;
   std::map<std::string, Value> constants; ///< by type, shape and bytes
   std::string signature;                  ///< as PyTorch's exporter writes it: which initializers are parameters
+  std::string frozen;                     ///< names of those that are not trained, a line each
   ::onnx::GraphProto &graph() { return *model.mutable_graph(); }
 
   Value constant(int type, const std::vector<int64_t> &shape, std::string bytes) {
@@ -89,7 +90,7 @@ static int typeOf(const std::string &name) {
   return name == "F64" ? ::onnx::TensorProto::DOUBLE : ::onnx::TensorProto::FLOAT;
 }
 
-void GraphWriter::addParameter(const StoredTensor &stored) {
+void GraphWriter::addParameter(const StoredTensor &stored, bool isTrained) {
   ::onnx::TensorProto &tensor = *state->graph().add_initializer();
   tensor.set_name(stored.name);
   tensor.set_data_type(typeOf(stored.typeName));
@@ -105,6 +106,8 @@ void GraphWriter::addParameter(const StoredTensor &stored) {
   entry("offset", std::to_string(stored.offset));
   entry("length", std::to_string(stored.bytes));
   state->signature += exportedName(stored.name) + ": PARAMETER target='" + stored.name + "'\n";
+  if (!isTrained)
+    state->frozen += stored.name + "\n";
 }
 
 GraphWriter::Value GraphWriter::nameOf(std::string_view op) {
@@ -185,6 +188,11 @@ std::string GraphWriter::serialise(const std::string &filePrefix) const {
     auto &signature = *model.mutable_graph()->add_metadata_props();
     signature.set_key("pkg.torch.export.ExportedProgram.graph_signature");
     signature.set_value(state->signature);
+    if (!state->frozen.empty()) {
+      auto &frozen = *model.mutable_graph()->add_metadata_props();
+      frozen.set_key("ztc.frozen");
+      frozen.set_value(state->frozen);
+    }
     for (::onnx::TensorProto &tensor : *model.mutable_graph()->mutable_initializer())
       for (auto &entry : *tensor.mutable_external_data())
         if (entry.key() == "location")

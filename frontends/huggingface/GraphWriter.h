@@ -37,8 +37,9 @@ public:
 
   void addTokens(const std::string &name); ///< (batch, sequence) int64
   void addLogits(const Value &value, int64_t vocabulary);
-  /// An initializer whose elements stay in the checkpoint; its name is the checkpoint's.
-  void addParameter(const StoredTensor &tensor);
+  /// An initializer whose elements stay in the checkpoint; its name is the checkpoint's. One that is not trained is
+  /// loaded as others are.
+  void addParameter(const StoredTensor &tensor, bool isTrained = true);
 
   /// Nodes that follow are named after this module path: "model.layers.0.self_attn.q_proj".
   void setScope(std::string path) { scope = std::move(path); }

@@ -92,6 +92,8 @@ public:
                   " dimensions; ztc builds " + std::to_string(kMostDimensions) + " at most");
       return {};
     }
+    if (type == "proportional")
+      return proportional(part);
     rope.frequencies = inverse(rope.theta, dimensions);
     original = double(context.original.value_or(
         config.optionalInteger("original_max_position_embeddings", context.positions).value_or(context.positions)));
@@ -114,7 +116,7 @@ public:
     else
       config.fail("rotary embedding '" + type +
                   "' is not one that ztc knows: default, linear, dynamic, llama3, yarn, "
-                  "longrope");
+                  "longrope, proportional");
     return rope;
   }
 
@@ -125,6 +127,24 @@ private:
       return *value;
     config.fail(std::string("the rotary embedding needs ") + key + " above 0");
     return 1;
+  }
+
+  /// All dimensions have a partner at half of the head; those of the last pairs stand still, and the others'
+  /// frequencies are fractions of the whole head.
+  Rope proportional(double part) {
+    const int64_t turning = int64_t(part * double(context.headWidth) / 2);
+    if (context.headWidth % 2) {
+      config.fail("the proportional rotary embedding needs heads of an even size, and they are " +
+                  std::to_string(context.headWidth));
+      return rope;
+    }
+    const double factor = config.has("factor") ? needed("factor") : 1;
+    rope.width = rope.divisor = context.headWidth;
+    rope.frequencies = inverse(rope.theta, rope.width);
+    for (int64_t i = 0; i < rope.width / 2; ++i)
+      rope.frequencies[size_t(i)] = i < turning ? rope.frequencies[size_t(i)] / float(factor) : 0;
+    rope.reach = factor > 1 ? int64_t(factor * double(context.positions)) : 0;
+    return rope;
   }
 
   void linear() {

@@ -1,5 +1,6 @@
 #include "frontends/huggingface/SmallForm.h"
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -9,7 +10,7 @@ namespace ztc::huggingface {
 namespace {
 
 constexpr int64_t kHeads = 4, kHeadSize = 16, kHidden = kHeads * kHeadSize, kInner = 32, kRank = 16, kRotary = 8,
-                  kExperts = 4, kVocabulary = 96, kSmallLayers = 8;
+                  kExperts = 4, kVocabulary = 96, kSmallLayers = 8, kWideHead = 2 * kHeadSize;
 
 constexpr const char *kLayerCounts[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
 /// Every so many layers one is of another kind.
@@ -53,6 +54,10 @@ constexpr Size kSizes[] = {
     {"num_experts_per_tok", 2},
     {"moe_top_k", 2},
     {"moe_topk", 2},
+    {"top_k_experts", 2},
+    {"global_head_dim", kWideHead},
+    {"hidden_size_per_layer_input", kRank},
+    {"vocab_size_per_layer_input", kVocabulary},
     {"n_group", 1},
     {"topk_group", 1},
     {"vocab_size", kVocabulary},
@@ -117,6 +122,23 @@ void shortenFactors(json &rope, int64_t headSize) {
       value.erase(value.begin() + std::max<int64_t>(1, int64_t(value.size()) * kHeadSize / headSize), value.end());
 }
 
+/// Sizes of single layers, of those that stay. The last layer of such a model is like the last of the large one.
+void shrinkLayerSizes(json &config, int64_t given, int64_t layers) {
+  if (!config.contains("per_layer_config") || !config["per_layer_config"].is_object())
+    return;
+  json kept = json::object();
+  for (auto &[key, sizes] : config["per_layer_config"].items()) {
+    const int64_t layer = std::strtoll(key.c_str(), nullptr, 10);
+    if (isNumber(sizes, "head_dim"))
+      sizes["head_dim"] = std::min(sizes["head_dim"].get<int64_t>(), kWideHead);
+    if (isNumber(sizes, "num_key_value_heads"))
+      sizes["num_key_value_heads"] = 1;
+    if (layer < layers - 1 || layer == given - 1)
+      kept[std::to_string(std::min(layer, layers - 1))] = sizes;
+  }
+  config["per_layer_config"] = kept;
+}
+
 void shrink(json &config) {
   for (const char *key : kLayerCounts) {
     if (!isNumber(config, key) || config[key].get<int64_t>() < 1)
@@ -129,6 +151,11 @@ void shrink(json &config) {
           entry[1] = 1;
           layers = int64_t(entry[0].size());
         }
+    if (isNumber(config, "num_kv_shared_layers") && config["num_kv_shared_layers"].get<int64_t>() > 0) {
+      layers = std::min(layers + 1, given); // each kind before the one that shares
+      config["num_kv_shared_layers"] = 1;
+    }
+    shrinkLayerSizes(config, given, layers);
     for (auto &[name, value] : config.items())
       if (value.is_array() && int64_t(value.size()) == given && given > layers)
         value.erase(value.begin() + layers, value.end());
@@ -172,6 +199,8 @@ void shrink(json &config) {
     for (const Size &size : kSizes)
       if (isNumber(*part, size.key))
         (*part)[size.key] = std::min((*part)[size.key].get<int64_t>(), size.size);
+  if (isNumber(config, "num_global_key_value_heads"))
+    config["num_global_key_value_heads"] = 1;
   if (!isNumber(config, "vocab_size")) // every family's own default is large
     config["vocab_size"] = kVocabulary;
   if (isNumber(config, "qk_rope_head_dim") && isNumber(config, "head_dim"))

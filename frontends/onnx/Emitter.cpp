@@ -162,9 +162,12 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
   if (found.transposed)
     std::swap(shape[0], shape[1]);
   auto type = RankedTensorType::get(shape, elementType(initializer.type));
-  argumentAttributes.push_back(
-      builder.getDictionaryAttr({graph::namedRole(builder.getContext(), graph::Role::Parameter),
-                                 builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))}));
+  NamedAttrList attributes;
+  attributes.push_back(graph::namedRole(builder.getContext(), graph::Role::Parameter));
+  attributes.set(graph::kName, builder.getStringAttr(found.name));
+  if (model.frozen.contains(initializer.name))
+    attributes.set(graph::kFrozen, builder.getUnitAttr());
+  argumentAttributes.push_back(attributes.getDictionary(builder.getContext()));
   BlockArgument argument = forward.getBody().front().addArgument(type, NameLoc::get(builder.getStringAttr(found.name)));
   parameterOfName.try_emplace(found.name, params.size());
   parameterOfData.try_emplace({&initializer, found.transposed}, params.size());

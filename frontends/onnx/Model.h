@@ -4,6 +4,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -152,6 +153,7 @@ struct Model {
   llvm::StringMap<const Initializer *> initializerOf;
   llvm::StringMap<unsigned> producerOf;          ///< value name -> index of the node
   llvm::StringMap<std::string> parameterTargets; ///< dynamo's graph signature: "p_lm_head_weight" -> "lm_head.weight"
+  llvm::StringSet<> frozen; ///< parameters that are not trained, as the graphs of frontends/huggingface say
   llvm::StringMap<std::shared_ptr<const OperatorSchema>> schemas; ///< by signature; null: an operator without one
   std::vector<std::string> notes;                                 ///< what is harmless, but not as it should be
   std::shared_ptr<EvaluationBudget> budget;                       ///< of all evaluations of this model

@@ -129,11 +129,16 @@ private:
   /// Lines such as "p_lm_head_weight: PARAMETER target='lm_head.weight'".
   void readSignature(const ::onnx::GraphProto &graph) {
     for (const auto &property : graph.metadata_props()) {
-      if (property.key() != "pkg.torch.export.ExportedProgram.graph_signature")
+      const bool isFrozen = property.key() == "ztc.frozen";
+      if (!isFrozen && property.key() != "pkg.torch.export.ExportedProgram.graph_signature")
         continue;
       llvm::SmallVector<StringRef> lines;
-      StringRef(property.value()).split(lines, '\n');
+      StringRef(property.value()).split(lines, '\n', -1, /*KeepEmpty=*/false);
       for (StringRef line : lines) {
+        if (isFrozen) {
+          model.frozen.insert(line);
+          continue;
+        }
         auto [name, rest] = line.split(':');
         auto [kind, target] = rest.trim().split(" target='");
         if (kind == "PARAMETER")

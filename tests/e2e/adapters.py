@@ -400,7 +400,8 @@ for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "tokens-head",
-             "tokens-head-padding", "experts", "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent"):
+             "tokens-head-padding", "experts", "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent", "layer-inputs",
+             "values-are-keys"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -419,7 +420,7 @@ with scratch() as work:
 for name in ("list", "dora", "tokens", "tokens-head", "router", "router-saved", "shared-experts"):
     with scratch() as work:
         into_graph(Case(name, work))
-for name in ("dora", "tokens", "tokens-head", "experts", "router-all", "stacks"):
+for name in ("dora", "tokens", "tokens-head", "experts", "router-all", "stacks", "layer-inputs"):
     with scratch() as work:
         stages(Case(name, work))
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "tokens-head", "experts", "parallel"):

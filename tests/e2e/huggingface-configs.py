@@ -76,6 +76,17 @@ REFUSED = [
      "yarn needs an even number of dimensions that turn, and partial_rotary_factor makes 3 of heads of 12"),
     ("encoder and decoder", "llama-heads", but(is_encoder_decoder=True), "is_encoder_decoder is true; ztc supports false or null only"),
     ("bidirectional Gemma", "gemma3", but(use_bidirectional_attention=True), "use_bidirectional_attention is true"),
+    ("Gemma 4 in both directions", "gemma4", but(use_bidirectional_attention="all"), 'use_bidirectional_attention is "all"'),
+    ("Gemma 4 without keys", "gemma4", but(num_kv_shared_layers=4), "num_kv_shared_layers is 4 of 4 layers: some must have keys of their own"),
+    ("a layer that shares keys of a type before which there is none", "gemma4", but(layer_types=["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
+     "layer 2 would see the keys of an earlier layer of its type"),
+    ("keys of heads of another width", "gemma4", but(per_layer_config={"3": {"head_dim": 16}}), "layer 3 sees the keys of layer 1, whose heads have other sizes"),
+    ("a size that all layers have alike", "gemma4", but(per_layer_config={"1": {"hidden_size": 16}}), "per_layer_config of layer 1 has hidden_size"),
+    ("sizes of a layer that is not there", "gemma4", but(per_layer_config={"04": {"head_dim": 16}}), "per_layer_config of layer 04: there are 4 layers"),
+    ("sizes of layers as a list", "gemma4", but(per_layer_config=[]), "per_layer_config is not an object"),
+    ("experts without numbers", "gemma4", but(enable_moe_block=True), "num_experts is null"),
+    ("proportional angles of no pair", "gemma4", lambda c: c | {"rope_parameters": c["rope_parameters"] | {"full_attention": ROPE | {"rope_type": "proportional", "partial_rotary_factor": 0.1}}},
+     "of heads of 16 give no rotation"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
     ("a window that Qwen3 does not use in a layer that has one", "qwen3", but(use_sliding_window=False), "layer_types has 'sliding_attention', and use_sliding_window is false"),
@@ -108,7 +119,8 @@ SAID = [
 
 # What makes a default configuration whole, and few enough layers and experts.
 SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
-         "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None}
+         "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None,
+         "per_layer_config": None}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
 

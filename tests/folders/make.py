@@ -275,6 +275,31 @@ FOLDERS |= {
         model_type="mistral", head_dim=12, sliding_window=7)), {}),
 }
 
+G4 = dict(head_dim=8, tie_word_embeddings=True, sliding_window=5, num_key_value_heads=2)
+NARROW = dict(hidden_size=32, intermediate_size=40, vocab_size=67)
+FOUR = ["sliding_attention", "full_attention"] * 2
+
+
+def global_sizes(**more):
+    """Sizes of full attention as Gemma 4's first files have them."""
+    return lambda c: changed(c, ["per_layer_config"], **more)
+
+
+FOLDERS |= {
+    "gemma4": ("gemma4_text", base(**NARROW, **G4, num_hidden_layers=4, layer_types=FOUR, pad_token_id=0, global_head_dim=16, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                                   vocab_size_per_layer_input=71, hidden_size_per_layer_input=6), {
+        "old": lambda c: global_sizes(global_head_dim=16, num_global_key_value_heads=1, num_experts=None)(changed(c, ["rope_parameters", "tie_word_embeddings"]))}),
+    "gemma4-experts": ("gemma4_text", base(**NARROW, **G4, num_hidden_layers=3, layer_types=THREE, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True,
+                                           hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=12, experts="eager",
+                                           final_logit_softcapping=3.0, attention_bias=True, rope_parameters=dict(
+                                               full_attention=rope("proportional", partial_rotary_factor=0.5, factor=2.0), sliding_attention=rope("default", rope_theta=5000.0))), {
+        "old": global_sizes(global_head_dim=16, num_global_key_value_heads=1)}),
+    "gemma4-vision": ("gemma4", dict(vision_config=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=8,
+                                                        patch_size=4, position_embedding_size=16), text_config=base(
+        **NARROW, **G4, layer_types=FOUR[:2], pad_token_id=0, global_head_dim=16, vocab_size_per_layer_input=67, hidden_size_per_layer_input=6,
+        final_logit_softcapping=3.0, use_bidirectional_attention="vision")), {}),
+}
+
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
 QWEN3_VISION = dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24, num_position_embeddings=16, deepstack_visual_indexes=[0])
@@ -353,6 +378,11 @@ def build(name):
         for name, buffer in [*model.named_buffers(), *model.named_parameters()]:
             if "correction_bias" in name:  # zeros at first, and of effect on the choice of experts
                 buffer.copy_(0.3 * torch.randn(buffer.shape))
+            elif "layer_scalar" in name:  # ones at first, and no parameters
+                buffer.copy_((1 + 0.3 * torch.randn(buffer.shape)).bfloat16())
+        for name, parameter in model.named_parameters():
+            if "gemma4" in kind and name.endswith("k_norm.weight"):  # its scores are not scaled: by these weights, which are about 1 in a fresh model
+                parameter.mul_(0.3)
         for parameter in model.parameters():
             parameter.copy_(torch.nan_to_num(parameter).clamp(-9, 9).bfloat16())  # kept in 16 bits: half the size, and its reader is tested
     return model.eval()

@@ -253,7 +253,7 @@ REFUSED = {
     "Qwen3-Next-80B-A3B": (dict(architectures=["Qwen3NextForCausalLM"], model_type="qwen3_next"), "'qwen3_next' has recurrent or convolutional layers"),
     "LFM2-1.2B": (dict(architectures=["Lfm2ForCausalLM"], model_type="lfm2"), "'lfm2' has recurrent or convolutional layers"),
     "MiniMax-Text-01": (dict(architectures=["MiniMaxForCausalLM"], model_type="minimax"), "'minimax' has recurrent or convolutional layers"),
-    "gemma-4-E4B": (dict(architectures=["Gemma4ForConditionalGeneration"], model_type="gemma4", text_config=dict(model_type="gemma4_text")), "'gemma4' has inputs of each layer"),
+    "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),
     "bitnet-b1.58-2B-4T": (dict(architectures=["BitNetForCausalLM"], model_type="bitnet"), "'bitnet' has weights of three values"),
     "DeepSeek-V3.2": (dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32"), "'deepseek_v32' chooses the keys"),
     "gemma-3n-E4B": (dict(architectures=["Gemma3nForConditionalGeneration"], model_type="gemma3n", text_config=dict(model_type="gemma3n_text")), "'gemma3n' has several residual streams"),

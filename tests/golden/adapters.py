@@ -86,6 +86,8 @@ CASES = {
     "parallel": ("gpt-neox", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense_4h_to_h"])),
     "own-prefix": ("gpt-neox-japanese", dict(r=2, lora_alpha=3, target_modules=["query_key_value", "dense"])),
     "latent": ("deepseek-v3", dict(r=2, lora_alpha=4, target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"])),
+    "layer-inputs": ("gemma4", dict(r=2, lora_alpha=4, target_modules=ALL)),  # gates and projections of layers' inputs; keys that two layers read
+    "values-are-keys": ("gemma4-experts", dict(r=2, lora_alpha=4, target_modules=ALL)),
     "dora-int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True), "int8"),
 }
 

@@ -27,6 +27,8 @@ MODELS = {  # name: (model type, its options)
     "qwen3": ("qwen3", SIZES | dict(head_dim=16, tie_word_embeddings=True, eos_token_id=2)),
     "gemma3": ("gemma3_text", GEMMA),
     "qwen3-moe": ("qwen3_moe", SIZES | dict(head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=True, eos_token_id=2)),
+    "gemma4": ("gemma4_text", SIZES | dict(head_dim=16, global_head_dim=32, sliding_window=24, num_hidden_layers=4, layer_types=["sliding_attention", "full_attention"] * 2,
+                                           num_kv_shared_layers=2, hidden_size_per_layer_input=8, vocab_size_per_layer_input=448, tie_word_embeddings=True, eos_token_id=2)),
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=GEMMA, eos_token_id=2)),
 }
 CHAT = [{"role": "user", "content": "Hello, how are you?"}, {"role": "assistant", "content": "I am fine."},
@@ -89,7 +91,7 @@ def story(work, kind, precision, tolerance, from_graph):
 
 
 with scratch() as work:
-    for kind, precision, tolerance, from_graph in (("llama", "fp32", 1e-4, True), ("qwen3", "bf16", 2e-2, False), ("gemma3", "bf16", 2e-2, False),
+    for kind, precision, tolerance, from_graph in (("llama", "fp32", 1e-4, True), ("qwen3", "bf16", 2e-2, False), ("gemma3", "bf16", 2e-2, False), ("gemma4", "fp32", 1e-4, False),
                                                    ("qwen3-moe", "fp32", 1e-4, False), ("gemma3-vision", "fp32", 1e-4, False)):
         if kind in (sys.argv[1:] or MODELS):
             story(work, kind, precision, tolerance, from_graph)
