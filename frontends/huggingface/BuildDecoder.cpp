@@ -133,6 +133,22 @@ Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, V
                                            : normedExperts(layer, path, module, x, normed);
 }
 
+/// The square root, whose gradient at 0 is 0, as that of PyTorch's std is.
+Value DecoderBuilder::root(Value square) {
+  Value isAbove = graph.add("Greater", {square, graph.scalar(0)});
+  Value safe = graph.add("Sqrt", {graph.add("Where", {isAbove, square, graph.scalar(1)})});
+  return graph.add("Where", {isAbove, safe, graph.scalar(0)});
+}
+
+/// What exceeds mean + cutoff * deviation of its row, which normally distributed numbers do in so many places.
+Value DecoderBuilder::sparse(Value x, double cutoff) {
+  Value last = graph.integers({-1});
+  Value distance = graph.add("Sub", {x, graph.add("ReduceMean", {x, last})});
+  Value square = graph.add("ReduceMean", {graph.add("Mul", {distance, distance}), last});
+  Value deviation = root(square);
+  return graph.add("Relu", {graph.add("Sub", {distance, scaled(deviation, cutoff)})});
+}
+
 Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Value x) {
   int64_t hidden = decoder.hidden;
   Value y;
@@ -150,6 +166,8 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
                linear(inside(module, decoder.names.up), x, hidden, f.width, f.bias)};
     }
     graph.setScope(checkpoint.ownName(module));
+    if (f.cutoff)
+      parts[0] = sparse(parts[0], *f.cutoff);
     y = graph.add("Mul", {activate(f.activation, module, parts[0]), parts[1]});
   }
   return linear(inside(module, decoder.names.down), y, f.width, hidden, f.bias);
@@ -215,15 +233,24 @@ void DecoderBuilder::build() {
   graph.addTokens(tokens);
   addPositions(tokens);
   Value x = embed(tokens), inputs = decoder.layerInputs ? layerInputs(tokens, x) : Value();
+  if (decoder.altUp)
+    x = streamsOf(x);
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     std::string path = decoder.base + decoder.layersName + "." + std::to_string(i);
+    if (decoder.altUp) {
+      x = blockOfStreams(decoder.layers[i], path, x, inputs, int64_t(i));
+      continue;
+    }
     x = block(decoder.layers[i], path, x);
-    if (decoder.layerInputs)
-      x = withLayerInput(decoder.layers[i], path, x, inputs, int64_t(i));
+    if (decoder.layerInputs) {
+      Value more = fromLayerInput(decoder.layers[i], path, x, inputs, int64_t(i));
+      graph.setScope(checkpoint.ownName(path));
+      x = graph.add("Add", {x, more});
+    }
     if (!decoder.names.scale.empty())
       x = scaledBlock(path, x);
   }
-  graph.addLogits(head(x), decoder.vocabulary);
+  graph.addLogits(head(decoder.altUp ? joined(x) : x), decoder.vocabulary);
 }
 
 } // namespace ztc::huggingface

@@ -33,6 +33,8 @@ private:
   Value head(Value x);
   Value positionRows();
   Value feedForward(const Layer &layer, const std::string &path, Value x, Value normed);
+  Value root(Value square);
+  Value sparse(Value x, double cutoff);
   Value dense(const FeedForward &feedForward, const std::string &module, Value x);
   std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
   Value reshape(Value x, const std::vector<int64_t> &shape);
@@ -42,7 +44,15 @@ private:
 
   // BuildLayerInputs.cpp
   Value layerInputs(Value tokens, Value embedded);
-  Value withLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs, int64_t index);
+  Value fromLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs, int64_t index);
+  // BuildAltUp.cpp
+  Value streamsOf(Value embedded);
+  Value joined(Value streams);
+  Value stream(Value streams, int64_t index);
+  Value atMagnitudeOf(Value like, Value x);
+  Value modalities(const std::string &path, Value x);
+  Value augmentedResidual(const std::string &path, Value x);
+  Value blockOfStreams(const Layer &layer, const std::string &path, Value streams, Value inputs, int64_t index);
 
   // BuildActivation.cpp
   Value activate(Activation activation, const std::string &module, Value x);

@@ -12,6 +12,9 @@ Value DecoderBuilder::layerInputs(Value tokens, Value embedded) {
   const LayerInputs &inputs = *decoder.layerInputs;
   int64_t layers = int64_t(decoder.layers.size()), all = layers * inputs.width;
   std::vector<int64_t> shape{0, 0, layers, inputs.width};
+  if (inputs.vocabulary < decoder.vocabulary) // tokens beyond the table have its first row
+    tokens =
+        graph.add("Where", {graph.add("Less", {tokens, graph.integer(inputs.vocabulary)}), tokens, graph.integer(0)});
   Value rows = lookedUp(decoder.base + "embed_tokens_per_layer", tokens, inputs.vocabulary, all);
   rows = reshape(scaled(rows, inputs.scale), shape);
   Value projected =
@@ -22,8 +25,8 @@ Value DecoderBuilder::layerInputs(Value tokens, Value embedded) {
   return scaled(graph.add("Add", {projected, rows}), 1 / std::sqrt(2.0));
 }
 
-/// What a layer makes of its stream `x` and its input: x + rms_norm(projection(activation(gate(x)) * input)).
-Value DecoderBuilder::withLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs,
+/// What a layer adds to its stream `x` for its input: rms_norm(projection(activation(gate(x)) * input)).
+Value DecoderBuilder::fromLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs,
                                      int64_t index) {
   int64_t width = decoder.layerInputs->width;
   Value gate = linear(inside(path, "per_layer_input_gate"), x, decoder.hidden, width, /*hasBias=*/false);
@@ -34,9 +37,7 @@ Value DecoderBuilder::withLayerInput(const Layer &layer, const std::string &path
               {0, 0, width});
   Value y = linear(inside(path, "per_layer_projection"), graph.add("Mul", {gate, own}), width, decoder.hidden,
                    /*hasBias=*/false);
-  y = norm(inside(path, "post_per_layer_input_norm"), y, decoder.hidden, decoder.norm);
-  graph.setScope(checkpoint.ownName(path));
-  return graph.add("Add", {x, y});
+  return norm(inside(path, "post_per_layer_input_norm"), y, decoder.hidden, decoder.norm);
 }
 
 } // namespace ztc::huggingface

@@ -150,6 +150,9 @@ struct FeedForward {
   bool isGated = true;
   bool isFused = false; ///< one projection for gate and up, in this order
   bool bias = false;
+  /// Of the gate's products those count that exceed their mean by so many deviations, and what they exceed it by
+  /// (Gemma 3n); rounded to the type that the model computes in.
+  std::optional<double> cutoff;
   std::optional<Experts> experts;
 };
 
@@ -211,6 +214,15 @@ struct HeadTransform {
   bool bias = false;
 };
 
+/// Several residual streams, of which a block computes one: it predicts all of them as sums of one another, and
+/// corrects them by what the computed one became (alternating updates, arXiv:2301.13310), beside a learned augmented
+/// residual (LAuReL, arXiv:2411.07501) (Gemma 3n).
+struct AltUp {
+  int64_t streams = 4, active = 0;
+  bool scalesCorrected = true; ///< a vector, of what the gate of the layer's input reads
+  int64_t residualRank = 0;    ///< of the learned augmented residual
+};
+
 struct Decoder {
   std::string modelType;
   int64_t vocabulary = 0, hidden = 0, positionLimit = 0; ///< 0: none
@@ -221,6 +233,7 @@ struct Decoder {
   std::string projectIn = "project_in", projectOut = "project_out";
   std::optional<std::string> embeddingNorm; ///< of embedded tokens
   std::optional<LayerInputs> layerInputs;
+  std::optional<AltUp> altUp;     ///< needs `layerInputs`
   bool positionsAreWaves = false; ///< sines and cosines of positions are added to embedded tokens; nothing is learned
   bool wavesEndBefore = false;    ///< the longest wave is one step shorter than 10000 times the shortest
   int64_t positionOffset = 0;     ///< rows of the table of positions before the first position's

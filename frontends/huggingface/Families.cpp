@@ -9,6 +9,7 @@ static constexpr Family kFamilies[] = {
     {"qwen3", fillQwen3},
     {"qwen2", fillQwen2},
     {"gemma3_text", fillGemma3},
+    {"gemma3n_text", fillGemma3n},
     {"gemma4_text", fillGemma4},
     {"gemma4_unified_text", fillGemma4Unified},
     {"mistral", fillMistral},
@@ -195,10 +196,6 @@ struct Refused {
 };
 static constexpr Refused kRefused[] = {
     {"paligemma", "attends in both directions within a prompt, which ztc does not build"},
-    {"gemma3n", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc does "
-                "not build"},
-    {"gemma3n_text", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc "
-                     "does not build"},
     {"gemma4_assistant", "reads the keys and values of another model, which ztc does not build"},
     {"gemma4_unified_assistant", "reads the keys and values of another model, which ztc does not build"},
     {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
@@ -269,6 +266,7 @@ static constexpr Wrapper kWrappers[] = {
     {"emu3", "emu3_text_model", false},
     {"apertus1p5", "apertus1p5_text", false},
     {"cohere_compass", "cohere_compass_text", false},
+    {"gemma3n", "gemma3n_text", true, true},
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
 };

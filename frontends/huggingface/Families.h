@@ -92,6 +92,11 @@ void setExperts(
 void readRouterLoss(Config &config, Decoder &decoder);
 /// So is noise in front of it.
 void readRouterNoise(Config &config, Decoder &decoder);
+/// The last `num_kv_shared_layers` see the keys and values of the last layer of their type before them; `otherwise`:
+/// how many, where the key is absent.
+void shareKeys(Config &config, Decoder &decoder, int64_t otherwise);
+/// Reads hidden_size_per_layer_input, 0 of which is none, and the size of its table.
+void setLayerInputs(Config &config, Decoder &decoder);
 
 /// Defaults of DeepSeek's mixture of experts.
 struct DeepSeekExperts {
@@ -138,6 +143,7 @@ void fillMixtral(Config &config, Decoder &decoder);
 void fillGemma(Config &config, Decoder &decoder);
 void fillGemma2(Config &config, Decoder &decoder);
 void fillGemma3(Config &config, Decoder &decoder);
+void fillGemma3n(Config &config, Decoder &decoder);
 void fillGemma4(Config &config, Decoder &decoder);
 void fillGemma4Unified(Config &config, Decoder &decoder);
 void fillPhi3(Config &config, Decoder &decoder);

@@ -182,6 +182,9 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   decoder.embeddingScale = roundedTo(precision, decoder.embeddingScale);
   if (decoder.layerInputs)
     decoder.layerInputs->scale = roundedTo(precision, decoder.layerInputs->scale);
+  for (Layer &layer : decoder.layers)
+    if (std::optional<double> &cutoff = layer.feedForward.cutoff)
+      cutoff = roundedTo(precision, *cutoff);
   model.positionLimit = decoder.positionLimit; // a scaled rotary embedding reaches beyond it
   for (const Rope &rope : decoder.ropes)
     model.positionLimit = std::max(model.positionLimit, rope.reach);

@@ -9,7 +9,7 @@ using Json = nlohmann::json;
 
 /// What gemma4_unified_text has otherwise.
 struct Sizes {
-  int64_t positions, window, inputWidth;
+  int64_t positions, window;
 };
 
 /// transformers makes the last layer full_attention, whatever its type says.
@@ -53,38 +53,6 @@ void setLayerSizes(Config &config, Decoder &decoder, const Json &sizes, bool isG
       *own = size.get<int64_t>();
     }
   }
-}
-
-/// The last `num_kv_shared_layers` see the keys and values of the last layer of their type before them.
-void shareKeys(Config &config, Decoder &decoder) {
-  int64_t shared = config.integer("num_kv_shared_layers", 0, 0), count = int64_t(decoder.layers.size());
-  bool isWide = config.flag("use_double_wide_mlp", false);
-  if (shared >= count)
-    return config.fail(config.describe("num_kv_shared_layers") + " of " + std::to_string(count) +
-                       " layers: some must have keys of their own");
-  for (int64_t i = count - shared; i < count; ++i) {
-    Layer &layer = decoder.layers[size_t(i)];
-    for (int64_t j = 0; j < count - shared; ++j)
-      if (decoder.layers[size_t(j)].isSliding == layer.isSliding)
-        layer.keysOf = int(j);
-    const std::string name = "layer " + std::to_string(i);
-    if (layer.keysOf < 0)
-      return config.fail(name + " would see the keys of an earlier layer of its type, and all before the last " +
-                         std::to_string(shared) + " have another");
-    const Attention &other = decoder.layers[size_t(layer.keysOf)].attention;
-    if (other.headWidth != layer.attention.headWidth || other.keyHeads != layer.attention.keyHeads)
-      return config.fail(name + " sees the keys of layer " + std::to_string(layer.keysOf) +
-                         ", whose heads have other sizes");
-    if (isWide)
-      layer.feedForward.width *= 2;
-  }
-}
-
-void setLayerInputs(Config &config, Decoder &decoder, int64_t width) {
-  int64_t vocabulary = config.integer("vocab_size_per_layer_input", 262144);
-  width = config.optionalInteger("hidden_size_per_layer_input", width, 0).value_or(0);
-  if (width)
-    decoder.layerInputs = LayerInputs{vocabulary, width, std::sqrt(double(width))};
 }
 
 /// Beside the dense feed-forward, which is the expert that sees every token.
@@ -162,22 +130,25 @@ void fillAny(Config &config, Decoder &decoder, const Sizes &sizes) {
                 {"full_attention",
                  {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}, {"rope_theta", 1000000.0}}}});
   decoder.ropes = readRopesPerLayerType(config, decoder, 10000, nullptr, 10000);
-  shareKeys(config, decoder);
-  if (sizes.inputWidth)
-    setLayerInputs(config, decoder, sizes.inputWidth);
+  shareKeys(config, decoder, 0);
+  if (config.flag("use_double_wide_mlp", false))
+    for (Layer &layer : decoder.layers)
+      layer.feedForward.width *= layer.keysOf < 0 ? 1 : 2;
   decoder.logitSoftCap = softCap(config, "final_logit_softcapping", std::nullopt);
 }
 
 } // namespace
 
 void fillGemma4(Config &config, Decoder &decoder) {
-  fillAny(config, decoder, {.positions = 131072, .window = 512, .inputWidth = 256});
-  if (!decoder.layers.empty())
-    setExpertsBeside(config, decoder);
+  fillAny(config, decoder, {.positions = 131072, .window = 512});
+  if (decoder.layers.empty())
+    return;
+  setLayerInputs(config, decoder);
+  setExpertsBeside(config, decoder);
 }
 
 void fillGemma4Unified(Config &config, Decoder &decoder) {
-  fillAny(config, decoder, {.positions = 262144, .window = 1024, .inputWidth = 0});
+  fillAny(config, decoder, {.positions = 262144, .window = 1024});
 }
 
 } // namespace ztc::huggingface

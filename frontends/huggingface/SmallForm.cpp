@@ -56,6 +56,7 @@ constexpr Size kSizes[] = {
     {"moe_topk", 2},
     {"top_k_experts", 2},
     {"global_head_dim", kWideHead},
+    {"laurel_rank", kRank},
     {"hidden_size_per_layer_input", kRank},
     {"vocab_size_per_layer_input", kVocabulary},
     {"n_group", 1},
@@ -199,6 +200,9 @@ void shrink(json &config) {
     for (const Size &size : kSizes)
       if (isNumber(*part, size.key))
         (*part)[size.key] = std::min((*part)[size.key].get<int64_t>(), size.size);
+  if (config.contains("intermediate_size") && config["intermediate_size"].is_array())
+    for (json &width : config["intermediate_size"])
+      width = kInner;
   if (isNumber(config, "num_global_key_value_heads"))
     config["num_global_key_value_heads"] = 1;
   if (!isNumber(config, "vocab_size")) // every family's own default is large

@@ -5,13 +5,14 @@ using namespace mlir;
 namespace ztc::importer {
 namespace {
 
-/// The tokens themselves, or another shape of them.
+/// The tokens themselves, another shape of them, or one of the two that a choice is between: a table may be smaller
+/// than the vocabulary.
 bool isTokens(Emitter &emitter, mlir::Value indices) {
-  while (auto *op = indices.getDefiningOp()) {
-    if (!isa<graph::ReshapeOp, graph::CastOp, graph::BroadcastOp>(op))
-      return false;
-    indices = op->getOperand(0);
-  }
+  Operation *op = indices.getDefiningOp();
+  if (isa_and_nonnull<graph::ReshapeOp, graph::CastOp, graph::BroadcastOp>(op))
+    return isTokens(emitter, op->getOperand(0));
+  if (isa_and_nonnull<graph::SelectOp>(op))
+    return isTokens(emitter, op->getOperand(1)) || isTokens(emitter, op->getOperand(2));
   return indices == emitter.function().getArgument(0);
 }
 

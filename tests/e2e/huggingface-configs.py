@@ -87,6 +87,12 @@ REFUSED = [
     ("experts without numbers", "gemma4", but(enable_moe_block=True), "num_experts is null"),
     ("proportional angles of no pair", "gemma4", lambda c: c | {"rope_parameters": c["rope_parameters"] | {"full_attention": ROPE | {"rope_type": "proportional", "partial_rotary_factor": 0.1}}},
      "of heads of 16 give no rotation"),
+    ("Gemma 3n's streams that are too few", "gemma3n", but(altup_active_idx=3), "altup_num_inputs 3 and altup_active_idx 3 do not fit each other"),
+    ("sparsities of other layers", "gemma3n", but(activation_sparsity_pattern=[0.5]), "activation_sparsity_pattern has 1 entries for 4 layers"),
+    ("a layer all of whose gate is cut off", "gemma3n", but(activation_sparsity_pattern=[0.5, 1.0, 0.0, 0.0]), "activation_sparsity_pattern of layer 1 is not below 1"),
+    ("widths of other layers", "gemma3n", but(intermediate_size=[40, 36]), "intermediate_size has 2 entries for 4 layers"),
+    ("widths that are none", "gemma3n", but(intermediate_size=[40, 0, 40, 40]), "which is not a size of each layer"),
+    ("streams without inputs of layers", "gemma3n", but(hidden_size_per_layer_input=0), "hidden_size_per_layer_input is 0"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
     ("a window that Qwen3 does not use in a layer that has one", "qwen3", but(use_sliding_window=False), "layer_types has 'sliding_attention', and use_sliding_window is false"),
@@ -120,7 +126,7 @@ SAID = [
 # What makes a default configuration whole, and few enough layers and experts.
 SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
          "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None,
-         "per_layer_config": None}
+         "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
 
@@ -131,7 +137,8 @@ def known_keys(work, version):
         if name in WHOLE:
             continue
         begin = time.monotonic()
-        done = attempt(work, "llama-heads", lambda _: config | {k: v for k, v in SMALL.items() if k in config}, weights=False,
+        widths = {k: v[:2] for k, v in config.items() if k == "intermediate_size" and isinstance(v, list)}
+        done = attempt(work, "llama-heads", lambda _: config | {k: v for k, v in SMALL.items() if k in config} | widths, weights=False,
                        command=("compile", "--to=import", "-o", os.devnull))
         seconds, said = time.monotonic() - begin, done.stdout + done.stderr
         check(f"defaults of {name}, version {version}: every key is known", done.returncode == 0 and "does not read" not in said,

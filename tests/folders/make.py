@@ -299,6 +299,13 @@ FOLDERS |= {
         **NARROW, **G4, layer_types=FOUR[:2], pad_token_id=0, global_head_dim=16, vocab_size_per_layer_input=67, hidden_size_per_layer_input=6,
         final_logit_softcapping=3.0, use_bidirectional_attention="vision")), {}),
 }
+G3N = NARROW | dict(head_dim=8, tie_word_embeddings=True, sliding_window=5, vocab_size_per_layer_input=61, hidden_size_per_layer_input=6, altup_num_inputs=3, laurel_rank=5,
+                    rope_parameters=dict(full_attention=rope("default", rope_theta=90000.0), sliding_attention=rope("default", rope_theta=5000.0)))
+FOLDERS |= {
+    "gemma3n": ("gemma3n_text", base(**G3N | dict(intermediate_size=[40, 36, 40, 36]), num_hidden_layers=4, layer_types=FOUR, pad_token_id=0, num_kv_shared_layers=2, altup_active_idx=1,
+                                     activation_sparsity_pattern=[0.7, 0.0, 0.4, 0.0], final_logit_softcapping=3.0), {
+        "4": lambda c: changed(c, ["rope_parameters", "tie_word_embeddings"], rope_theta=90000.0, rope_local_base_freq=5000.0, rope_scaling=None)}),
+}
 
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
@@ -381,7 +388,7 @@ def build(name):
             elif "layer_scalar" in name:  # ones at first, and no parameters
                 buffer.copy_((1 + 0.3 * torch.randn(buffer.shape)).bfloat16())
         for name, parameter in model.named_parameters():
-            if "gemma4" in kind and name.endswith("k_norm.weight"):  # its scores are not scaled: by these weights, which are about 1 in a fresh model
+            if kind.startswith(("gemma3n", "gemma4")) and name.endswith("k_norm.weight"):  # its scores are not scaled: by these weights, which are about 1 in a fresh model
                 parameter.mul_(0.3)
         for parameter in model.parameters():
             parameter.copy_(torch.nan_to_num(parameter).clamp(-9, 9).bfloat16())  # kept in 16 bits: half the size, and its reader is tested

@@ -256,7 +256,6 @@ REFUSED = {
     "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),
     "bitnet-b1.58-2B-4T": (dict(architectures=["BitNetForCausalLM"], model_type="bitnet"), "'bitnet' has weights of three values"),
     "DeepSeek-V3.2": (dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32"), "'deepseek_v32' chooses the keys"),
-    "gemma-3n-E4B": (dict(architectures=["Gemma3nForConditionalGeneration"], model_type="gemma3n", text_config=dict(model_type="gemma3n_text")), "'gemma3n' has several residual streams"),
     "paligemma-3b": (dict(architectures=["PaliGemmaForConditionalGeneration"], model_type="paligemma", text_config=dict(model_type="gemma")), "'paligemma' attends in both directions"),
     "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is an encoder"),
     "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' has a decoder that attends to what an encoder gives"),

@@ -88,6 +88,7 @@ CASES = {
     "latent": ("deepseek-v3", dict(r=2, lora_alpha=4, target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"])),
     "layer-inputs": ("gemma4", dict(r=2, lora_alpha=4, target_modules=ALL)),  # gates and projections of layers' inputs; keys that two layers read
     "values-are-keys": ("gemma4-experts", dict(r=2, lora_alpha=4, target_modules=ALL)),
+    "streams": ("gemma3n", dict(r=1, lora_alpha=2, target_modules=ALL, exclude_modules=["correction_coefs"])),  # while transformers trains it passes over adapters of these
     "dora-int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True), "int8"),
 }
 
