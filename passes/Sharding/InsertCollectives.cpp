@@ -5,6 +5,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/BlockOrder.h"
+#include "compiler/Support/Moves.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Sharding/GatherRuns.h"
