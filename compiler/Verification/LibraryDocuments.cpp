@@ -1,5 +1,6 @@
 // Where the documents of packed rows lie: the table that cuDNN is given.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Reference/Tensor.h"
 #include "compiler/Verification/LibraryCases.h"
 #include "runtime/Format/CudnnAttention.h"
 #include "llvm/Support/FormatVariadic.h"
