@@ -63,6 +63,12 @@ std::vector<bool> layersOfType(Config &config, const Decoder &decoder, const cha
 /// "sliding_attention" or "full_attention" for each layer, from layer_types where it is there, else from `isSliding`.
 std::vector<bool> slidingLayers(Config &config, const Decoder &decoder,
                                 bool (*isSliding)(int64_t layer, int64_t interval), int64_t interval);
+/// For slidingLayers(): all layers but every interval-th.
+inline bool allButEvery(int64_t layer, int64_t interval) {
+  return (layer + 1) % interval != 0;
+}
+/// Names of norms of what each half of a block reads, and of what it gives, as Gemma has them since its second version.
+void setNormsAroundHalves(Decoder &decoder);
 /// The context of the one rotary embedding of a model.
 RopeContext ropeContext(const Decoder &decoder, double theta);
 

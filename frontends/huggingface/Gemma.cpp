@@ -14,12 +14,16 @@ static void fillAll(Config &config, Decoder &decoder, const Defaults &defaults) 
   config.require("use_bidirectional_attention", {false, nullptr});
 }
 
-/// Gemma 2 and 3: four norms, windows, a scale of the scores of its own.
-static void fillLater(Config &config, Decoder &decoder, bool (*isSliding)(int64_t, int64_t), int64_t interval) {
+void setNormsAroundHalves(Decoder &decoder) {
   BlockNames &names = decoder.names;
   names.afterAttentionNorm = "post_attention_layernorm";
   names.feedForwardNorm = "pre_feedforward_layernorm";
   names.afterFeedForwardNorm = "post_feedforward_layernorm";
+}
+
+/// Gemma 2 and 3: four norms, windows, a scale of the scores of its own.
+static void fillLater(Config &config, Decoder &decoder, bool (*isSliding)(int64_t, int64_t), int64_t interval) {
+  setNormsAroundHalves(decoder);
   double scalar = config.number("query_pre_attn_scalar", 256);
   if (scalar <= 0)
     config.fail(config.describe("query_pre_attn_scalar") + ", which is not above 0");
@@ -100,7 +104,7 @@ void fillGemma3(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())
     return;
   int64_t pattern = config.integer("sliding_window_pattern", 6);
-  fillLater(config, decoder, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, pattern);
+  fillLater(config, decoder, allButEvery, pattern);
   for (Layer &layer : decoder.layers)
     layer.attention.headNorms = HeadNorms::PerHead;
   decoder.ropes = readRopesPerLayerType(config, decoder, 1000000, "rope_local_base_freq", 10000);

@@ -119,14 +119,8 @@ void fillGemma3n(Config &config, Decoder &decoder) {
   setBiases(decoder, bias, bias);
   config.require("use_bidirectional_attention", {nullptr, false});
   config.harmless({"hidden_act"});
-  BlockNames &names = decoder.names;
-  names.afterAttentionNorm = "post_attention_layernorm";
-  names.feedForwardNorm = "pre_feedforward_layernorm";
-  names.afterFeedForwardNorm = "post_feedforward_layernorm";
-  setWindows(decoder,
-             slidingLayers(
-                 config, decoder, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, 5),
-             config.integer("sliding_window", 512));
+  setNormsAroundHalves(decoder);
+  setWindows(decoder, slidingLayers(config, decoder, allButEvery, 5), config.integer("sliding_window", 512));
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     Layer &layer = decoder.layers[i];
     layer.attention.scale = 1;

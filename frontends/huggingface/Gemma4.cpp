@@ -14,8 +14,7 @@ struct Sizes {
 
 /// transformers makes the last layer full_attention, whatever its type says.
 std::vector<bool> slidingLayersOf(Config &config, Decoder &decoder) {
-  std::vector<bool> sliding =
-      slidingLayers(config, decoder, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, 6);
+  std::vector<bool> sliding = slidingLayers(config, decoder, allButEvery, 6);
   if (!sliding.empty() && sliding.back()) {
     sliding.back() = false;
     decoder.notes.push_back("the last layer has full_attention, as transformers makes it");
@@ -107,11 +106,8 @@ void fillAny(Config &config, Decoder &decoder, const Sizes &sizes) {
   setBiases(decoder, bias, bias);
   config.require("use_bidirectional_attention", {nullptr, "vision"}); // within images, of which text has none
   config.harmless({"hidden_act"});
-  BlockNames &names = decoder.names;
-  names.afterAttentionNorm = "post_attention_layernorm";
-  names.feedForwardNorm = "pre_feedforward_layernorm";
-  names.afterFeedForwardNorm = "post_feedforward_layernorm";
-  names.scale = "layer_scalar";
+  setNormsAroundHalves(decoder);
+  decoder.names.scale = "layer_scalar";
   setWindows(decoder, slidingLayersOf(config, decoder), config.integer("sliding_window", sizes.window));
   setLayerSizes(config, decoder, own, hasOwnSizes, keysAreValues);
   for (Layer &layer : decoder.layers) {

@@ -190,8 +190,7 @@ void fillCohere2(Config &config, Decoder &decoder) {
                    "use_qk_norm", "layer_switch"});
   int64_t pattern = config.integer("sliding_window_pattern", 4);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
-  std::vector<bool> sliding =
-      slidingLayers(config, decoder, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, pattern);
+  std::vector<bool> sliding = slidingLayers(config, decoder, allButEvery, pattern);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   decoder.ropes.front().isInterleaved = true;
   setWindows(decoder, sliding, window);

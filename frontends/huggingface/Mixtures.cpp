@@ -167,9 +167,7 @@ void fillAfMoe(Config &config, Decoder &decoder) {
   setBiases(decoder, bias, bias);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 1024);
   int64_t every = config.integer("global_attn_every_n_layers", 4);
-  setWindows(
-      decoder,
-      slidingLayers(config, decoder, [](int64_t layer, int64_t n) { return (layer + 1) % n != 0; }, every), window);
+  setWindows(decoder, slidingLayers(config, decoder, allButEvery, every), window);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   for (Layer &layer : decoder.layers) {
     layer.attention.headNorms = HeadNorms::PerHead;

@@ -232,7 +232,7 @@ private:
 
   /// A block's rows are of one head: the extent counts whole blocks.
   Status launchOver(const CudaKernel &kernel, std::initializer_list<Operands> operands, uint64_t heads) {
-    const uint64_t rows = kernel.unitsPerBlock, blocks = (attention_.seq() + rows - 1) / rows;
+    const uint64_t rows = kernel.blocks(attention_.seq()) * kernel.unitsPerBlock;
     parameters_.clear();
     for (Operands operand : operands)
       parameters_.push_back(address(operand));
@@ -243,7 +243,7 @@ private:
       parameters_.push_back(scalar);
     if (attention_.softcap() != 0 && &kernel != delta())
       parameters_.push_back(std::bit_cast<uint32_t>(float(attention_.softcap())));
-    parameters_.push_back(attention_.batch() * heads * blocks * rows);
+    parameters_.push_back(attention_.batch() * heads * rows);
     return launch(kernel, parameters_.data(), parameters_.size());
   }
 

@@ -1,5 +1,6 @@
 // Attention's kernels for GPUs: what they compute, on the SIMT engine.
 #include "KernelHarness.h"
+#include "Text.h"
 #include "compiler/Codegen/EmitCubin.h"
 #include "tests/conformance/AttentionReference.h"
 #include <gtest/gtest.h>
@@ -181,8 +182,7 @@ TEST(CodegenAttention, MachineCode) {
   for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", ".ftz"})
     EXPECT_FALSE(ptx.contains(bad)) << bad;
   for (const KernelDescription &kernel : large.kernels) {
-    llvm::StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel.name + "(")));
-    body = body.take_front(body.find("\n}"));
+    llvm::StringRef body = kernelText(ptx, kernel.name);
     ASSERT_FALSE(body.empty()) << kernel.name;
     bool byMatrices = kernel.name.find("bf16") != std::string::npos && kernel.name.find("delta") == std::string::npos;
     for (const char *instruction :

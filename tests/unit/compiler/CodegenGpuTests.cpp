@@ -1,5 +1,6 @@
 // Kernels for GPUs: what they compute, on the SIMT engine, and what the machine code looks like.
 #include "KernelHarness.h"
+#include "Text.h"
 #include "compiler/Codegen/DeviceTargets.h"
 #include "compiler/Codegen/EmitCubin.h"
 #include <gtest/gtest.h>
@@ -192,12 +193,6 @@ struct LargeKernels {
     }
   }
 };
-
-/// The text of one kernel.
-llvm::StringRef bodyOf(llvm::StringRef ptx, const std::string &kernel) {
-  llvm::StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel + "(")));
-  return body.take_front(body.find("\n}"));
-}
 } // namespace
 
 TEST(CodegenGpu, PtxHasVectorAccessesAndNoLocalMemory) {
@@ -210,7 +205,7 @@ TEST(CodegenGpu, PtxHasVectorAccessesAndNoLocalMemory) {
        {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", "sqrt.approx", ".ftz", "ex2"})
     EXPECT_FALSE(ptx.contains(bad)) << bad;
   for (const KernelDescription &kernel : large.kernels) {
-    llvm::StringRef body = bodyOf(ptx, kernel.name);
+    llvm::StringRef body = kernelText(ptx, kernel.name);
     ASSERT_FALSE(body.empty()) << kernel.name;
     EXPECT_TRUE(body.contains(".reqntid " + std::to_string(images->front().launches.at(kernel.name).blockThreads)))
         << kernel.name;
@@ -292,7 +287,7 @@ TEST(CodegenGpu, KernelsWaitBeforeTheyTouchMemory) {
     if (!knowsHow || image.target == "simt")
       continue;
     for (const auto &[kernel, launch] : image.launches) {
-      const llvm::StringRef body = bodyOf(image.ptx, kernel);
+      const llvm::StringRef body = kernelText(image.ptx, kernel);
       const size_t wait = body.find("griddepcontrol.wait"), next = body.find("griddepcontrol.launch_dependents");
       ASSERT_NE(wait, llvm::StringRef::npos) << kernel;
       EXPECT_LT(wait, next) << kernel;
@@ -330,7 +325,7 @@ TEST(CodegenGpu, LibraryCallsHaveVectorAccessesAndNoLocalMemory) {
   for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", ".ftz", "ex2"})
     EXPECT_FALSE(ptx.contains(bad)) << bad;
   for (const KernelDescription &kernel : kernels) {
-    llvm::StringRef body = bodyOf(ptx, kernel.name);
+    llvm::StringRef body = kernelText(ptx, kernel.name);
     ASSERT_FALSE(body.empty()) << kernel.name;
     EXPECT_FALSE(kernel.onHost);
     EXPECT_TRUE(body.contains(".reqntid " + std::to_string(kernel.device.blockThreads))) << kernel.name;

@@ -2,6 +2,7 @@
 // it, and the code for an element stays short.
 #include "compiler/Codegen/Codegen.h"
 #include "tests/unit/compiler/MachineCode.h"
+#include "tests/unit/compiler/Text.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -33,10 +34,10 @@ protected:
     const std::string nvdisasm = findNvdisasm();
     auto images = module.emit({"sm_90a"});
     EXPECT_TRUE(succeeded(images));
-    missing = nvdisasm.empty()                                     ? "no nvdisasm (cmake/get-nvdisasm.sh)"
-              : failed(images) || images->front().cudaVersion == 0 ? "no ptxas, and so no machine code"
-                                                                   : "";
-    if (!missing.empty())
+    unavailable = nvdisasm.empty()                                     ? "no nvdisasm (cmake/get-nvdisasm.sh)"
+                  : failed(images) || images->front().cudaVersion == 0 ? "no ptxas, and so no machine code"
+                                                                       : "";
+    if (!unavailable.empty())
       return {};
     std::string error;
     auto kernels = disassemble(nvdisasm, images->front().bytes, error);
@@ -52,13 +53,8 @@ protected:
 
   MLIRContext context;
   KernelModule module{context, {/*host=*/false, /*device=*/true}};
-  std::string missing; ///< why there is no machine code
+  std::string unavailable; ///< why the kernels were not disassembled; empty: they were
 };
-
-StringRef fp8Body(StringRef ptx, const std::string &kernel) {
-  StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel + "(")));
-  return body.take_front(body.find("\n}"));
-}
 
 TEST_F(Fp8Code, PairsAreConvertedByOneInstruction) {
   const std::vector<std::string> names = addQuantizers();
@@ -67,7 +63,7 @@ TEST_F(Fp8Code, PairsAreConvertedByOneInstruction) {
   for (const KernelImage &image : *images)
     for (const std::string &name : names) {
       SCOPED_TRACE(name + " on " + image.target);
-      StringRef body = fp8Body(image.ptx, name);
+      StringRef body = test::kernelText(image.ptx, name);
       ASSERT_FALSE(body.empty());
       const char *conversion =
           StringRef(name).contains("e4m3") ? "cvt.rn.satfinite.e4m3x2.f32" : "cvt.rn.satfinite.e5m2x2.f32";
@@ -81,8 +77,8 @@ TEST_F(Fp8Code, PairsAreConvertedByOneInstruction) {
 TEST_F(Fp8Code, InstructionsAndVectorsForAnElement) {
   const std::vector<std::string> names = addQuantizers();
   const auto kernels = disassembled();
-  if (!missing.empty())
-    GTEST_SKIP() << missing;
+  if (!unavailable.empty())
+    GTEST_SKIP() << unavailable;
   for (const std::string &name : names) {
     SCOPED_TRACE(name);
     auto found = kernels.find(name);
@@ -104,8 +100,8 @@ TEST_F(Fp8Code, InstructionsAndVectorsForAnElement) {
 TEST_F(Fp8Code, CodesAreTransposedInSharedMemory) {
   const std::string name = module.addGpuQuantizeFp8(true, false, true, IntegerType::get(&context, 8)).name;
   const auto kernels = disassembled();
-  if (!missing.empty())
-    GTEST_SKIP() << missing;
+  if (!unavailable.empty())
+    GTEST_SKIP() << unavailable;
   const auto found = kernels.find(name);
   ASSERT_NE(found, kernels.end());
   const MachineKernel &kernel = found->second;

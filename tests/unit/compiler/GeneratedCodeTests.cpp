@@ -3,6 +3,7 @@
 // it. tests/long/generated-code.sh runs them over every combination (ZTC_GENERATED_CODE=all).
 #include "KernelHarness.h"
 #include "MachineCodeGates.h"
+#include "Text.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Codegen/DeviceTargets.h"
 #include "compiler/Codegen/EmitCubin.h"
@@ -278,19 +279,13 @@ private:
   }
 };
 
-/// The text of one kernel.
-StringRef generatedBody(StringRef ptx, const std::string &kernel) {
-  StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel + "(")));
-  return body.take_front(body.find("\n}"));
-}
-
 void checkText(const KernelImage &image, const std::map<std::string, GatedKernel> &kernels) {
   StringRef ptx = image.ptx;
   for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", "sqrt.approx", ".ftz"})
     EXPECT_FALSE(ptx.contains(bad)) << bad << " on " << image.target;
   for (const auto &[name, kernel] : kernels) {
     SCOPED_TRACE(name + " of " + kernel.origin + " on " + image.target);
-    StringRef body = generatedBody(ptx, name);
+    StringRef body = test::kernelText(ptx, name);
     ASSERT_FALSE(body.empty());
     EXPECT_TRUE(body.contains(".reqntid " + std::to_string(image.launches.at(name).blockThreads)));
     Accesses accesses = accessesOf(body);
