@@ -26,6 +26,7 @@ Interpreter::Interpreter(const InterpreterOptions &options) : options(options) {
   addOptimizerRules(table);
   addFusionRules(table);
   addQuantizeRules(table);
+  addRecurrenceRules(table);
   addDistRules(table);
   for (auto addRules : options.moreRules)
     addRules(table);

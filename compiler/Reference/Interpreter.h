@@ -61,6 +61,7 @@ void addLossRules(RuleTable &table);
 void addOptimizerRules(RuleTable &table);
 void addFusionRules(RuleTable &table);
 void addQuantizeRules(RuleTable &table);
+void addRecurrenceRules(RuleTable &table);
 void addDistRules(RuleTable &table);
 
 enum class Precision {

@@ -23,6 +23,7 @@ EmitFunction emissionOf(StringRef signature) {
     addScatterEmission(functions);
     addSelectionEmission(functions);
     addAttentionEmission(functions);
+    addRecurrenceEmission(functions);
     addLossEmission(functions);
     addContribEmission(functions);
     return functions;

@@ -136,6 +136,7 @@ void addScatterEmission(llvm::StringMap<EmitFunction> &table);
 void addSelectionEmission(llvm::StringMap<EmitFunction> &table);
 void addAttentionEmission(llvm::StringMap<EmitFunction> &table);
 void addLossEmission(llvm::StringMap<EmitFunction> &table);
+void addRecurrenceEmission(llvm::StringMap<EmitFunction> &table);
 /// After the default domain's: some are the same.
 void addContribEmission(llvm::StringMap<EmitFunction> &table);
 void addContribAttentionEmission(llvm::StringMap<EmitFunction> &table);

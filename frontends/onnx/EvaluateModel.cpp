@@ -1,5 +1,6 @@
 // Shapes of ops that stand for whole pieces of a model: softmax, norms, attention, losses.
 #include "frontends/onnx/EvaluateByGraph.h"
+#include "frontends/onnx/RecurrentHeads.h"
 
 using llvm::ArrayRef;
 
@@ -53,6 +54,48 @@ void attention(KernelContext &c) {
   c.shape(3, c.in(0).type, {q[0], q[1], q[2], k[2]});
 }
 
+void linearAttention(KernelContext &c) {
+  std::string error;
+  std::optional<RecurrentHeads> heads = RecurrentHeads::of(c.node, c.in(0).shape, c.in(1).shape, c.in(2).shape, error);
+  if (!heads) {
+    c.fail(error);
+    return;
+  }
+  const Shape &q = c.in(0).shape;
+  const int64_t B = q[0], T = q[1];
+  for (unsigned input : {4u, 5u}) {
+    const Shape expected{B, T, heads->states}, *found = c.has(input) ? &c.in(input).shape : nullptr;
+    if (!found || *found == expected || (input == 4 && *found == Shape{B, T, heads->states * heads->keyWidth}) ||
+        (input == 5 && *found == Shape{B, T, 1}))
+      continue;
+    c.fail(input == 4 ? "its decay is neither (batch, sequence, kv_num_heads) nor that times the width of a key"
+                      : "its beta is neither (batch, sequence, kv_num_heads) nor (batch, sequence, 1)");
+    return;
+  }
+  const Shape state{B, heads->states, heads->keyWidth, heads->valueWidth};
+  if (c.has(3) && c.in(3).shape != state) {
+    c.fail("its past_state is not (batch, kv_num_heads, width of a key, width of a value)");
+    return;
+  }
+  c.shape(0, c.in(0).type, {B, T, std::max(heads->queries, heads->states) * heads->valueWidth});
+  c.shape(1, c.has(3) ? c.in(3).type : c.in(0).type, state);
+}
+
+void causalConvolution(KernelContext &c) {
+  const Shape x = c.in(0).shape, weight = c.in(1).shape;
+  if (x.size() != 3 || weight.size() != 3 || weight[0] != x[1] || weight[1] != 1 || weight[2] < 1) {
+    c.fail("its input is not (batch, channels, sequence) with a weight (channels, 1, taps)");
+    return;
+  }
+  const Shape past{x[0], x[1], weight[2] - 1};
+  if ((c.has(2) && c.in(2).shape != Shape{x[1]}) || (c.has(3) && c.in(3).shape != past)) {
+    c.fail("its bias is not (channels), or its past_state not (batch, channels, taps - 1)");
+    return;
+  }
+  c.shape(0, c.in(0).type, x);
+  c.shape(1, c.in(0).type, past);
+}
+
 /// Scores (N, C, d...), targets (N, d...).
 void loss(KernelContext &c) {
   Shape shape = c.in(0).shape;
@@ -73,6 +116,8 @@ void addModelKernels(llvm::StringMap<Kernel> &t) {
     t[op] = {byGraph<shapeOfFirst>, 0, false, 0};
   t["LayerNormalization"] = {byGraph<layerNorm>, 0, false, 0};
   t["Attention"] = {byGraph<attention>, 0, false, 0};
+  t["LinearAttention"] = t["com.microsoft::LinearAttention"] = {byGraph<linearAttention>, 0, false, 0};
+  t["CausalConvWithState"] = t["com.microsoft::CausalConvWithState"] = {byGraph<causalConvolution>, 0, false, 0};
   t["NegativeLogLikelihoodLoss"] = {byGraph<loss>, 0, false, 0};
   t["SoftmaxCrossEntropyLoss"] = {byGraph<loss>, 0, false, 0};
 }

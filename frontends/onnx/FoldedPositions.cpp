@@ -68,7 +68,7 @@ std::optional<double> placeOf(double element, double w, bool isExponential) {
   return whole;
 }
 
-bool agrees(double element, double wanted, double exponent, double rounding) {
+bool agreesWithin(double element, double wanted, double exponent, double rounding) {
   if (element == wanted)
     return true;
   return std::fabs(element - wanted) <= 8 * rounding * std::fabs(wanted) * std::max(1.0, std::fabs(exponent)) + 1e-37;
@@ -104,8 +104,8 @@ Explained explain(const Rows &rows, const std::vector<double> &w, bool isExponen
     bool isEqual = place.has_value();
     for (int64_t h = 0; h < rows.count && isEqual; ++h) {
       const double exponent = w[h] * *place;
-      isEqual =
-          agrees(rows.at(h, q), isExponential ? std::exp(exponent) : exponent, isExponential ? exponent : 0, rounding);
+      isEqual = agreesWithin(rows.at(h, q), isExponential ? std::exp(exponent) : exponent, isExponential ? exponent : 0,
+                             rounding);
     }
     if (isEqual) {
       found.known[q] = true;

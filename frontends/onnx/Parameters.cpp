@@ -75,7 +75,8 @@ bool passesGradient(const Node &node) {
 bool computes(const Node &node) {
   return node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div" || node.op == "Concat" ||
          node.op == "MatMul" || node.op == "Gemm" || node.op == "Einsum" || node.op == "Pow" || node.op == "Sum" ||
-         node.op == "PRelu" || node.op == "Conv" || node.op == "Gather" || node.op == "GatherND";
+         node.op == "PRelu" || node.op == "Conv" || node.op == "CausalConvWithState" || node.op == "Gather" ||
+         node.op == "GatherND";
 }
 
 /// Dynamo's text of aten.group_norm(x, groups, weight, bias, ...), of which several nodes are made; "" of another call.

@@ -110,6 +110,10 @@ constexpr OwnSchema kOwnSchemas[] = {
      "num_heads!:i kv_num_heads!:i scale:f softcap:f local_window_size:i do_rotary:i rotary_interleaved:i "
      "smooth_softmax:i "
      "qk_output:i"},
+    {"com.microsoft::LinearAttention", "query:T key:T value:T past_state?:S decay?:T beta?:T",
+     "output:T present_state?:S", "q_num_heads!:i kv_num_heads!:i update_rule:s scale:f chunk_size:i state_window:i"},
+    {"com.microsoft::CausalConvWithState", "input:T weight:T bias?:T past_state?:T", "output:T present_state?:T",
+     "ndim:i activation:s state_window:i"},
     {"com.microsoft::Gelu", "X:T", "Y:T", ""},
     {"com.microsoft::QuickGelu", "X:T", "Y:T", "alpha:f"},
     {"com.microsoft::FastGelu", "X:T bias?:T", "Y:T", ""},

@@ -133,11 +133,20 @@ private:
   bool rejected = false;
 };
 
-/// The derivative of what is not rounded is not either: the ops after `last`.
-void keepWide(Operation *last) {
-  for (Operation *op = last->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
-    if (!isa<graph::ConstantOp>(op))
-      op->setAttr(graph::kWide, UnitAttr::get(op->getContext()));
+/// The derivative of what is not rounded is not either: the ops after `last`. A product of narrow factors has narrow
+/// cotangents.
+void keepWide(Operation *of, Operation *last) {
+  const bool hasWideFactors = of->hasAttr(graph::kWideFactors);
+  if (!of->hasAttr(graph::kWide) || (isa<graph::MatmulOp>(of) && !hasWideFactors))
+    return;
+  auto yes = UnitAttr::get(of->getContext());
+  for (Operation *op = last->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode()) {
+    if (isa<graph::ConstantOp>(op))
+      continue;
+    op->setAttr(graph::kWide, yes);
+    if (hasWideFactors && isa<graph::MatmulOp>(op))
+      op->setAttr(graph::kWideFactors, yes);
+  }
 }
 
 } // namespace
@@ -166,8 +175,7 @@ FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, 
     builder.setInsertionPoint(block.getTerminator());
     Operation *last = block.getTerminator()->getPrevNode();
     complete &= succeeded(cast<DifferentiableOpInterface>(op).buildVjp(builder, context));
-    if (op->hasAttr(graph::kWide) && !isa<graph::MatmulOp>(op))
-      keepWide(last);
+    keepWide(op, last);
   }
   if (!complete || context.hasFailed())
     return failure();

@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Fusion/CanFuse.h"
 #include "passes/Fusion/Passes.h"
@@ -17,18 +18,27 @@ bool movesElements(Operation *op) {
   return isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp>(op);
 }
 
+/// Whether a product reads the f32 value, or its elements in other places: then it has to be written, once, where all
+/// elements are in their places.
+bool isFactor(Value wide) {
+  return llvm::any_of(wide.getUsers(), [](Operation *user) {
+    return (isa<graph::MatmulOp>(user) && user->hasAttr(graph::kWideFactors)) ||
+           (movesElements(user) && isFactor(user->getResult(0)));
+  });
+}
+
 struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
   void runOnOperation() override {
     bool isChanged = false;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Block &block = function.getBody().front();
       for (Operation &op : llvm::make_early_inc_range(block))
-        if (movesElements(&op) && isWidening(op.getOperand(0).getDefiningOp())) {
+        if (movesElements(&op) && isWidening(op.getOperand(0).getDefiningOp()) && !isFactor(op.getResult(0))) {
           widenAfter(&op);
           isChanged = true;
         }
       for (auto cast : llvm::make_early_inc_range(block.getOps<graph::CastOp>()))
-        if (isWidening(cast) && !cast.getY().hasOneUse()) {
+        if (isWidening(cast) && !cast.getY().hasOneUse() && !isFactor(cast.getY())) {
           duplicate(cast);
           isChanged = true;
         }
@@ -46,7 +56,9 @@ struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
     Operation *narrow = builder.clone(*move);
     narrow->setOperand(0, cast.getX());
     narrow->getResult(0).setType(type.clone(getElementTypeOrSelf(cast.getX().getType())));
-    wide.replaceAllUsesWith(graph::CastOp::create(builder, cast.getLoc(), type, narrow->getResult(0)));
+    auto after = graph::CastOp::create(builder, cast.getLoc(), type, narrow->getResult(0));
+    after->setDiscardableAttrs(cast->getDiscardableAttrDictionary());
+    wide.replaceAllUsesWith(after);
     move->erase();
     if (cast.getY().use_empty())
       cast.erase();

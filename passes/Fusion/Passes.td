@@ -28,7 +28,8 @@ def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
   let description = [{
     Afterwards a cast from a narrow float to a wider one has one reader, whose group takes it in: the narrow value is what is stored. A
     reshape, transpose, slice or broadcast of such a cast is a cast of the moved narrow value: the passes that write these before each
-    of their readers run after this one, and would else give the cast several readers again. CSE must not run between this and the
+    of their readers run after this one, and would else give the cast several readers again. Where a product reads the wide value itself (`graph.wide_factors`),
+    there and everywhere else one cast is read: it is written in any case. CSE must not run between this and the
     grouping: it would join the casts, and their value would be stored wide.
 
         %x = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>

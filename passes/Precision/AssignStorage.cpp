@@ -163,11 +163,11 @@ private:
     return llvm::any_of(op->getResults(), [&](Value result) { return dataOnly.contains(result); });
   }
 
-  /// An op of an attention that is written out, or of a choice of experts.
+  /// An op of an attention that is written out, of a choice of experts, or of linear attention.
   void assignWide(Operation *op) {
     for (OpOperand &operand : op->getOpOperands()) {
       const Value before = operand.get();
-      convert(operand, isa<graph::MatmulOp>(op) ? narrow : f32);
+      convert(operand, isa<graph::MatmulOp>(op) && !op->hasAttr(graph::kWideFactors) ? narrow : f32);
       if (operand.get() != before && elementOf(operand.get()) == f32) // a copy for ops that compute in f32 alone
         operand.get().getDefiningOp()->setAttr(graph::kWide, builder.getUnitAttr());
     }

@@ -106,7 +106,8 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   /// (N2)
   LogicalResult checkRow(Operation &op, bool excepted) {
     auto mixed = dyn_cast<PrecisionOpInterface>(op);
-    const bool isWide = op.hasAttr(graph::kWide) && !isa<graph::MatmulOp>(op); // f32 throughout
+    // f32 throughout
+    const bool isWide = op.hasAttr(graph::kWide) && (!isa<graph::MatmulOp>(op) || op.hasAttr(graph::kWideFactors));
     if (!narrow || isa<graph::CastOp>(op) || isWide || (!mixed && !excepted))
       return success(); // one type: that is what the ops' own verifiers ask for
     PrecisionRule rule = mixed ? mixed.getPrecisionRule() : PrecisionRule();

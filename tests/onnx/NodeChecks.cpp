@@ -8,6 +8,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Autodiff/Gradient.h"
+#include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "tests/unit/compiler/KernelHarness.h"
 #include <cmath>
@@ -193,6 +194,7 @@ public:
   Outcome generateForward() {
     OwningOpRef<ModuleOp> copy = module->clone();
     PassManager passes(&context);
+    passes.addPass(createWriteOutRecurrences());
     populateFusePipeline(passes);
     if (failed(passes.run(*copy)))
       return failedWith();

@@ -52,6 +52,7 @@ constexpr Attributed kAttributes[] = {
     {"recomputation", Place::Op, kFlag, is<UnitAttr>},
     {"drawn_again", Place::Op, kFlag, is<UnitAttr>},
     {"wide", Place::Op, kFlag, is<UnitAttr>},
+    {"wide_factors", Place::Op, kFlag, is<UnitAttr>},
     {"rounded_narrow", Place::Op, kFlag, is<UnitAttr>},
     {"detached", Place::Op, kFlag, is<UnitAttr>},
     {"fp8", Place::Op, "a type", is<TypeAttr>},

@@ -10,6 +10,8 @@ inline constexpr llvm::StringLiteral kNoCache = "graph.no_cache";
 /// is not rounded, and neither is what is computed of it before the next product. Parameter: it is f32 in every
 /// precision.
 inline constexpr llvm::StringLiteral kWide = "graph.wide";
+/// Product that is wide: its factors are f32 in every precision too, as those of linear attention are.
+inline constexpr llvm::StringLiteral kWideFactors = "graph.wide_factors";
 /// Sigmoid in f32 of which all that is made is rounded to 16 bits: a kernel may compute it as exactly as that needs.
 inline constexpr llvm::StringLiteral kRoundedNarrow = "graph.rounded_narrow";
 

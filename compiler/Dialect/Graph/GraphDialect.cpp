@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
+#include "compiler/Dialect/Graph/Recurrence.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -50,6 +51,10 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphMatmulAdd.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Graph/GraphRecurrence.cpp.inc"
       >();
 }
 

@@ -82,6 +82,16 @@ const MacroCase kMacros[] = {
        %a, %b, %c = graph.attention_grad %q, %k, %v, %o, %l, %d, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x4x5xf32>
        return %a, %b, %c : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> })",
      false},
+    {"linear_attention",
+     R"(func.func @f(%q: tensor<2x7x4x3xf64>, %k: tensor<2x7x2x3xf64>, %v: tensor<2x7x2x5xf64>) -> (tensor<2x7x4x5xf64>, tensor<2x2x3x5xf64>) {
+       %y, %s = graph.linear_attention %q, %k, %v, 3.0e-1 {chunk = 4 : i64} : tensor<2x7x4x3xf64>, tensor<2x7x2x3xf64>, tensor<2x7x2x5xf64>
+         -> tensor<2x7x4x5xf64>, tensor<2x2x3x5xf64>
+       return %y, %s : tensor<2x7x4x5xf64>, tensor<2x2x3x5xf64> })",
+     false},
+    {"causal_convolution",
+     R"(func.func @f(%x: tensor<2x7x3xf64>, %w: tensor<3x4xf64>, %b: tensor<3xf64>) -> tensor<2x7x3xf64> {
+       %y = graph.causal_convolution %x, %w bias %b : tensor<3xf64> : tensor<2x7x3xf64>, tensor<3x4xf64> return %y : tensor<2x7x3xf64> })",
+     false},
     {"cross_entropy",
      R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>) -> tensor<f64> {
        %y = graph.cross_entropy %l, %t : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",

@@ -1,0 +1,20 @@
+// Linear attention and causal convolutions are written out in all functions, and stay f32 in every precision.
+// RUN: ztc-opt %s --ztc-write-out-recurrences | FileCheck %s
+
+// CHECK-LABEL: func @forward
+// CHECK-NOT: graph.linear_attention
+// The chunks stand in front.
+// CHECK: graph.transpose %{{.*}}, [1, 0, 3, 4, 2, 5] {graph.wide} : tensor<1x2x4x1x1x2xf32> -> tensor<2x1x1x1x4x2xf32>
+// The state goes from the first chunk to the second.
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<1x4x2xf32>, tensor<1x4x3xf32> -> tensor<1x2x3xf32>
+// Products of chunks, all at once, with factors of f32.
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_b} : tensor<2x4x2xf32>, tensor<2x4x2xf32> -> tensor<2x4x4xf32>
+// CHECK-NOT: graph.causal_convolution
+// CHECK: graph.pad %{{.*}}, [0, 2, 0] : tensor<1x7x3xf32> -> tensor<1x9x3xf32>
+// CHECK-COUNT-3: graph.slice %{{.*}} : tensor<1x9x3xf32> -> tensor<1x7x3xf32>
+func.func @forward(%q: tensor<1x7x1x2xf32>, %v: tensor<1x7x1x3xf32>, %w: tensor<3x3xf32>) -> tensor<1x7x3xf32> {
+  %y, %s = graph.linear_attention %q, %q, %v, 1.0 {chunk = 4 : i64} : tensor<1x7x1x2xf32>, tensor<1x7x1x2xf32>, tensor<1x7x1x3xf32> -> tensor<1x7x1x3xf32>, tensor<1x1x2x3xf32>
+  %x = graph.reshape %y : tensor<1x7x1x3xf32> -> tensor<1x7x3xf32>
+  %z = graph.causal_convolution %x, %w : tensor<1x7x3xf32>, tensor<3x3xf32>
+  return %z : tensor<1x7x3xf32>
+}
