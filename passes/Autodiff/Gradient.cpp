@@ -1,7 +1,10 @@
 #include "passes/Autodiff/Gradient.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Detached.h"
+#include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "llvm/ADT/MapVector.h"
+#include <optional>
 
 using namespace mlir;
 
@@ -94,12 +97,115 @@ void addResiduals(ArrayRef<Operation *> path, MutableArrayRef<Seed> seeds) {
   }
 }
 
+/// The axis along which `op` takes a piece of its operand, whole in every other dimension; nothing where it does not.
+std::optional<int64_t> sliceAxis(Operation *op) {
+  auto slice = dyn_cast<graph::SliceOp>(op);
+  if (!slice)
+    return std::nullopt;
+  ArrayRef<int64_t> whole = cast<RankedTensorType>(slice.getX().getType()).getShape(),
+                    part = cast<RankedTensorType>(slice.getY().getType()).getShape();
+  std::optional<int64_t> axis;
+  for (auto [d, sizes] : llvm::enumerate(llvm::zip_equal(whole, part))) {
+    if (std::get<0>(sizes) == std::get<1>(sizes))
+      continue;
+    if (axis)
+      return std::nullopt;
+    axis = int64_t(d);
+  }
+  return axis;
+}
+
+/// The cotangents of many pieces of one value. Each by itself is a tensor of the value's size, zeros but for the piece,
+/// and their sum as many passes over it: together they are one tensor, written once.
+class Pieces {
+public:
+  /// Of how many pieces it is worth it: fewer are summed, as other contributions are.
+  static constexpr unsigned kLeast = 4;
+
+  /// Whether the pieces that are taken of `value` are so many, along one axis, and none has a part of another.
+  static bool areOf(Value value) {
+    SmallVector<std::pair<int64_t, int64_t>> ranges;
+    std::optional<int64_t> axis;
+    for (Operation *user : value.getUsers()) {
+      std::optional<int64_t> along = sliceAxis(user);
+      if (!along)
+        continue;
+      if (axis && axis != along)
+        return false;
+      axis = along;
+      ranges.push_back({cast<graph::SliceOp>(user).getOffsets()[*axis], sizeOf(user->getResult(0), *axis)});
+    }
+    llvm::sort(ranges);
+    for (size_t i = 1; i < ranges.size(); ++i)
+      if (ranges[i].first < ranges[i - 1].first + ranges[i - 1].second)
+        return false;
+    return ranges.size() >= kLeast;
+  }
+
+  void add(graph::SliceOp slice, Value cotangent) {
+    axis = *sliceAxis(slice);
+    whole = cast<RankedTensorType>(slice.getX().getType());
+    parts.push_back({slice.getOffsets()[axis], cotangent});
+  }
+
+  /// One tensor of the value's type; zeros where no piece has a cotangent.
+  Value joined(OpBuilder &builder, Location loc) {
+    llvm::sort(parts, [](const Part &a, const Part &b) { return a.offset < b.offset; });
+    SmallVector<Value> values;
+    int64_t end = 0;
+    auto fillTo = [&](int64_t next) {
+      SmallVector<int64_t> shape(whole.getShape());
+      shape[axis] = next - end;
+      if (next > end)
+        values.push_back(graph::makeConstant(builder, loc, whole.clone(shape), 0.0));
+    };
+    for (const Part &part : parts) {
+      fillTo(part.offset);
+      values.push_back(part.cotangent);
+      end = part.offset + sizeOf(part.cotangent, axis);
+    }
+    fillTo(whole.getDimSize(axis));
+    return graph::ConcatOp::create(builder, loc, whole, values, axis);
+  }
+
+private:
+  static int64_t sizeOf(Value value, int64_t axis) { return cast<RankedTensorType>(value.getType()).getDimSize(axis); }
+
+  struct Part {
+    int64_t offset;
+    Value cotangent;
+  };
+  int64_t axis = 0;
+  RankedTensorType whole;
+  SmallVector<Part> parts;
+};
+
 /// The cotangents found so far, and one op's view of them.
 class ReverseContext : public VjpContext {
 public:
   ReverseContext(OpBuilder &builder, const Activity &activity) : builder(builder), activity(activity) {}
 
   void enter(Operation *next) { op = next; }
+
+  /// Keeps the cotangent of a piece for later; false where the op takes none of many.
+  bool takePiece() {
+    auto slice = dyn_cast<graph::SliceOp>(op);
+    if (!slice || !sliceAxis(op) || isa<BlockArgument>(slice.getX()) || !wants(0) || !Pieces::areOf(slice.getX()))
+      return false;
+    pieces[slice.getX()].add(slice, cotangent(0));
+    return true;
+  }
+
+  /// Joins the pieces of which the value's cotangent consists, where there are any.
+  void settle(Value value) {
+    auto found = pieces.find(value);
+    if (found == pieces.end())
+      return;
+    Value joined = found->second.joined(builder, value.getLoc());
+    pieces.erase(found);
+    add(value, joined, joined.getLoc());
+  }
+
   void add(Value value, Value contribution, Location loc) {
     Value &cotangent = cotangents[value];
     if (!cotangent)
@@ -129,6 +235,7 @@ private:
   OpBuilder &builder;
   const Activity &activity;
   DenseMap<Value, Value> cotangents;
+  llvm::MapVector<Value, Pieces> pieces;
   Operation *op = nullptr;
   bool rejected = false;
 };
@@ -169,19 +276,25 @@ FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, 
       context.add(seed.value, seed.cotangent, seed.cotangent.getLoc());
   bool complete = true;
   for (Operation *op : llvm::reverse(activity.path)) {
+    builder.setInsertionPoint(block.getTerminator());
+    Operation *last = block.getTerminator()->getPrevNode();
+    for (Value result : op->getResults())
+      context.settle(result);
     if (llvm::none_of(op->getResults(), [&](Value result) { return context.cotangentOf(result) != nullptr; }))
       continue;
     context.enter(op);
-    builder.setInsertionPoint(block.getTerminator());
-    Operation *last = block.getTerminator()->getPrevNode();
-    complete &= succeeded(cast<DifferentiableOpInterface>(op).buildVjp(builder, context));
+    if (!context.takePiece())
+      complete &= succeeded(cast<DifferentiableOpInterface>(op).buildVjp(builder, context));
     keepWide(op, last);
   }
   if (!complete || context.hasFailed())
     return failure();
   SmallVector<Value> gradients;
-  for (Value value : wanted)
+  builder.setInsertionPoint(block.getTerminator());
+  for (Value value : wanted) {
+    context.settle(value);
     gradients.push_back(context.cotangentOf(value));
+  }
   return gradients;
 }
 

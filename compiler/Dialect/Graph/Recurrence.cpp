@@ -10,7 +10,7 @@ using namespace ztc::graph;
 #include "compiler/Dialect/Graph/GraphRecurrence.cpp.inc"
 
 int64_t ztc::graph::chunkOf(int64_t sequence) {
-  constexpr int64_t kLeast = 64, kMost = 256, kChunks = 32;
+  constexpr int64_t kLeast = 64, kMost = 256, kChunks = 64;
   int64_t chunk = kLeast;
   while (chunk < kMost && chunk * kChunks < sequence)
     chunk *= 2;

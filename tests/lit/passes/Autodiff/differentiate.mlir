@@ -76,3 +76,25 @@ func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targ
   %loss = graph.cross_entropy %x, %targets : tensor<8x16xf32>, tensor<8xi32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// The cotangents of many pieces of one value are joined, with zeros where nothing reads a piece, not padded and added up.
+// CHECK-LABEL: func.func @microstep(
+// CHECK-NOT:     graph.pad
+// CHECK:         %[[UNREAD:.*]] = graph.constant dense<0.000000e+00> : tensor<2x16xf32>
+// CHECK:         graph.concat %{{.*}}, %{{.*}}, %[[UNREAD]], %{{.*}} axis 0 : tensor<2x16xf32>, tensor<2x16xf32>, tensor<2x16xf32>, tensor<2x16xf32> -> tensor<8x16xf32>
+// CHECK-NOT:     graph.pad
+func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<2xi32> {graph.role = #graph.role<targets>},
+                %w: tensor<16x16xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
+  %x = graph.embedding %w, %tokens : tensor<16x16xf32>, tensor<8xi32> -> tensor<8x16xf32>
+  %y = graph.exp %x : tensor<8x16xf32>
+  %a = graph.slice %y, [0, 0] : tensor<8x16xf32> -> tensor<2x16xf32>
+  %b = graph.slice %y, [2, 0] : tensor<8x16xf32> -> tensor<2x16xf32>
+  %c = graph.slice %y, [4, 0] : tensor<8x16xf32> -> tensor<2x16xf32>
+  %d = graph.slice %y, [6, 0] : tensor<8x16xf32> -> tensor<2x16xf32>
+  %ab = graph.mul %a, %b : tensor<2x16xf32>
+  %abd = graph.mul %ab, %d : tensor<2x16xf32>
+  %loss = graph.cross_entropy %abd, %targets : tensor<2x16xf32>, tensor<2xi32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
