@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Recurrence.h"
 #include "compiler/Verification/Keeps.h"
 #include "passes/Autodiff/DocumentPositions.h"
 #include "passes/Autodiff/Functions.h"
@@ -31,7 +32,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
       if (llvm::none_of(op.getOperands(), [&](Value value) { return dependsOnTokens(value); }))
         continue;
-      attends |= isa<graph::AttentionOp>(op);
+      attends |= isa<graph::AttentionOp, graph::LinearAttentionOp, graph::CausalConvolutionOp>(op);
       builder_.setInsertionPoint(&op);
       if (succeeded(visit(&op)))
         continue;
@@ -51,6 +52,10 @@ private:
   LogicalResult visit(Operation *op) {
     if (auto attention = dyn_cast<graph::AttentionOp>(op))
       return visitAttention(attention);
+    if (auto attention = dyn_cast<graph::LinearAttentionOp>(op))
+      return visitLinearAttention(attention);
+    if (auto convolution = dyn_cast<graph::CausalConvolutionOp>(op))
+      return visitConvolution(convolution);
     if (isa<graph::CrossEntropyOp, graph::LinearCrossEntropyOp>(op)) {
       RowShape rows = rowsOf(op->getOperand(0));
       return rows[0].rows() == sequences() * positions() && rows[1].rows() == 1
@@ -128,6 +133,37 @@ private:
         return refuse(attention, "reads what no token has a part in");
     attention.getDocumentStartsMutable().assign(starts_);
     rows_[attention.getOut()] = expected;
+    return success();
+  }
+
+  /// A state is zeros where a document starts.
+  LogicalResult visitLinearAttention(graph::LinearAttentionOp attention) {
+    ArrayRef<int64_t> shape = shapeOf(attention.getQ());
+    const RowShape expected{RowCount{shape[0], 1}, RowCount{1, shape[1]}, RowCount(), RowCount()};
+    if (attention.getPast() || attention.getDocumentStarts() || !attention.getState().use_empty() ||
+        shape[0] != sequences() || shape[1] != positions())
+      return refuse(attention, "begins with a past or hands on its last state, or is not over the rows of tokens");
+    for (OpOperand &operand : attention->getOpOperands())
+      if (failed(visitOperand(operand, expected)))
+        return failure();
+    attention.getDocumentStartsMutable().assign(starts_);
+    rows_[attention.getY()] = expected;
+    return success();
+  }
+
+  /// What is before a document's first position is zeros to it.
+  LogicalResult visitConvolution(graph::CausalConvolutionOp convolution) {
+    ArrayRef<int64_t> shape = shapeOf(convolution.getX());
+    const RowShape expected{RowCount{shape[0], 1}, RowCount{1, shape[1]}, RowCount()};
+    auto isGiven = [&](Value value) { return !value || !dependsOnTokens(value); };
+    if (convolution.getPast() || convolution.getDocumentStarts() || shape[0] != sequences() ||
+        shape[1] != positions() || rowsOf(convolution.getX()) != expected || !isGiven(convolution.getWeight()) ||
+        !isGiven(convolution.getBias()))
+      return refuse(convolution,
+                    "begins with a past, has weights that tokens have a part in, or is not over the rows of "
+                    "tokens");
+    convolution.getDocumentStartsMutable().assign(starts_);
+    rows_[convolution.getY()] = expected;
     return success();
   }
 

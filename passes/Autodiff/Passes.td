@@ -117,8 +117,9 @@ def PackDocuments : Pass<"ztc-pack-documents", "mlir::ModuleOp"> {
     %out = graph.attention %q, %k, %v, 0.25 {causal}          %angles = graph.embedding %cos, %position
                                                               %out = graph.attention %q, %k, %v, 0.25 within %document_starts {causal}
     ```
+    Linear attention and causal convolutions have it as an operand too: a state is zeros where a document starts, and so is what a convolution finds before it.
     `@generate` and what is made of it stay as they are. Every op between tokens and logits must leave positions apart, except causal
-    attention; where one does not that is an error, which names it.
+    attention and these; where one does not that is an error, which names it.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }

@@ -7,7 +7,7 @@ import math
 import random
 import struct
 
-from support import BUILD, ROOT, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors, write_tiny_llama
+from support import BUILD, GOLDEN, ROOT, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors, write_tiny_llama
 
 SEQ = 32
 # Places of each document: best fit makes three full rows of S of them. A document has a token more, its last target.
@@ -15,6 +15,7 @@ LENGTHS = [20, 12, 7, 25, 9, 16, 7]
 ROWS = sum(LENGTHS) // SEQ
 FOLDERS = {"llama3-defaults": "angles", "gpt2": "learned positions", "mistral": "a window", "gemma2": "capped scores and windows", "gemma3": "windows and two tables of angles", "phi3-long": "long angles",
            "llama-yarn": "scaled angles", "qwen3-moe": "experts", "granite": "factors", "gpt-neox": "a part of each head turned", "codegen": "neighbours turned", "smollm3": "layers without angles"}
+EXPORTS = {"recurrent": "states and short convolutions"}  # of golden/families: graphs of 61 tokens
 REFUSED = ("bloom", "mpt", "deepseek-v3", "llama4")  # distances added to scores, latent attention, chunks
 
 
@@ -47,18 +48,23 @@ def worst_gradient(a, b):
 
 
 def compile_folder(folder, plan, *arguments, batch=1, precision="fp32", expect=0):
-    return run("ztc", "compile", folder, "-o", plan, "--target=host", f"--batch={batch}", f"--seq={SEQ}", f"--precision={precision}", *arguments, expect=expect)
+    return run("ztc", "compile", folder / "model.onnx" if folder.parent.name == "families" else folder, "-o", plan, "--target=host", f"--batch={batch}", f"--seq={SEQ}", f"--precision={precision}", *arguments, expect=expect)
 
 
-def find_vocabulary(config):
+def find_vocabulary(model):
+    if not (model / "config.json").exists():
+        return 61
+    config = json.loads((model / "config.json").read_text())
     return config.get("vocab_size") or config["text_config"]["vocab_size"]
 
 
 def parity(name, what, work, *arguments, limit=1e-6, precision="fp32", rows=1):
     """One step over all documents, packed and each in a row of its own."""
     folder, packed, alone = ROOT / "tests/folders" / name, work / f"{name}.packed.bin", work / f"{name}.bin"
+    if name in EXPORTS:
+        folder, arguments = GOLDEN / "families" / name, [f"--weights={GOLDEN / 'families' / name / 'model.safetensors'}", *arguments]
     rows_file = work / f"{name}.safetensors"
-    write_rows(rows_file, documents(find_vocabulary(json.loads((folder / "config.json").read_text()))))
+    write_rows(rows_file, documents(find_vocabulary(folder)))
     if compile_folder(folder, packed, "--pack", *arguments, batch=rows, precision=precision).returncode or compile_folder(folder, alone, *arguments, precision=precision).returncode:
         return
     results = {}
@@ -68,7 +74,7 @@ def parity(name, what, work, *arguments, limit=1e-6, precision="fp32", rows=1):
             return
         results[key] = (head, steps[0], read_safetensors(work / key))
     (head, a, packed_gradients), (_, b, gradients) = results["packed"], results["alone"]
-    title = f"{name} ({what}) {' '.join(arguments)}{precision if precision != 'fp32' else ''}".strip()
+    title = f"{name} ({what}) {' '.join(a for a in arguments if not a.startswith('--weights'))}{precision if precision != 'fp32' else ''}".strip()
     check(f"{title}: rows are full", head["packing"]["padding_share"] == 0 and head["rows"] == ROWS, head.get("packing"))
     check(f"{title}: the same targets count", a["targets"] == b["targets"], (a["targets"], b["targets"]))
     check(f"{title}: loss", abs(a["loss"] - b["loss"]) <= limit * abs(b["loss"]), abs(a["loss"] - b["loss"]))
@@ -143,7 +149,7 @@ def boundaries(work):
 def on_gpu(name, work):
     """Our own kernels, over the stand-ins: what cuDNN does not take."""
     folder, plan, data = ROOT / "tests/folders" / name, work / f"{name}.gpu.bin", work / f"{name}.gpu.safetensors"
-    write_rows(data, documents(find_vocabulary(json.loads((folder / "config.json").read_text()))))
+    write_rows(data, documents(find_vocabulary(folder)))
     run("ztc", "compile", folder, "-o", plan, "--target=host,simt", "--batch=3", f"--seq={SEQ}", "--precision=fp32", "--pack")
     _, cpu, _ = train(plan, data, work, f"{name}.cpu", f"--dump-gradients={work / 'cpu'}")
     log, environment = work / f"{name}.gpu.log", stand_ins(1)
@@ -194,6 +200,9 @@ def main():
     with scratch() as work:
         for name, what in FOLDERS.items():
             parity(name, what, work)
+        for name, what in EXPORTS.items():
+            parity(name, what, work)
+            parity(name, what, work, "--recompute=layer", rows=3)
         parity("llama3-defaults", "angles", work, rows=3)
         parity("gpt2", "learned positions", work, rows=3)
         parity("mistral", "a window", work, "--recompute=layer")

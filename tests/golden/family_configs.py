@@ -163,6 +163,7 @@ STORED = {
     "shared": "op18",               # one layer that runs three times, its matrices turned for each
     "dictionaries": "torchscript",  # modules that are called twice or have one name in two ModuleDicts
     "groups": "op18",               # GroupNorm, whose ones and zeros of groups are no parameters; a buffer that the checkpoint has too
+    "recurrent": "op18",            # onnxruntime's operators of states and short convolutions
     "gpt_oss": "plain",             # attention sinks, experts with biases, a clamped SwiGLU
     "opt-post": "past",             # keys and values of earlier tokens as inputs, norms after the sub-layer
     "starcoder2": "torchscript@slim", # what a simplifier leaves

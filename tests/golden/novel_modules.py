@@ -265,7 +265,73 @@ class MergedAdapters(Decoder):
             return self.o(join_heads((shares * fade) @ v))
 
 
+def operator(name, inputs, shapes, **attributes):
+    """A node of onnxruntime's domain, by its first result."""
+    return torch.onnx.ops.symbolic_multi_out(f"com.microsoft::{name}", inputs, attributes, dtypes=[inputs[0].dtype] * 2, shapes=shapes, version=1)[0]
+
+
+def linear_attention(q, k, v, decay, beta, rule):
+    """Packed rows (b, s, heads * width), position by position, in f32 as transformers has it; in an export one operator."""
+    b, s, _ = q.shape
+    width, states = head_width(), v.shape[2] // head_width()
+    if torch.onnx.is_in_onnx_export():
+        shapes = [[b, s, max(q.shape[2], v.shape[2])], [b, states, width, width]]
+        return operator("LinearAttention", (q, k, v, None, decay, beta), shapes, update_rule=rule, q_num_heads=q.shape[2] // width, kv_num_heads=states)
+    kind, (q, k, v, decay) = q.dtype, (t.float() for t in (q, k, v, decay))
+    q, k, v = (t.reshape(b, s, -1, width) for t in (q, k, v))
+    decay, queries = decay.reshape(b, s, states, -1, 1), max(q.shape[2], states)
+    k, q = k.repeat_interleave(states // k.shape[2], 2), q.repeat_interleave(queries // q.shape[2], 2)
+    state, rows = q.new_zeros(b, states, width, width), []
+    for t in range(s):
+        state, new = state * decay[:, t].exp(), v[:, t]
+        if beta is not None:
+            new = beta.float()[:, t, :, None] * (new - torch.einsum("bhk,bhkv->bhv", k[:, t], state))
+        state = state + k[:, t, :, :, None] * new[:, :, None]
+        rows.append(torch.einsum("bhk,bhkv->bhv", q[:, t] * width**-0.5, state.repeat_interleave(queries // states, 1)))
+    return torch.stack(rows, 1).reshape(b, s, -1).to(kind)
+
+
+class Recurrent(Decoder):
+    """Qwen3-Next's order, as an exporter for onnxruntime writes it: a short convolution and the gated delta rule with two heads of queries and keys for four of
+    values; then rows of a state that decay by themselves (gated linear attention), queries in groups; then attention."""
+
+    Block = Block
+
+    class Delta(Block):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k = linear(base.WIDTH, base.WIDTH // 2), linear(base.WIDTH, base.WIDTH // 2)
+            self.short = nn.Conv1d(base.WIDTH, base.WIDTH, 4, groups=base.WIDTH)
+            self.a, self.b = linear(base.WIDTH, base.HEADS), linear(base.WIDTH, base.HEADS)
+            self.A_log, self.dt_bias = scattered(base.HEADS, around=0.3), scattered(base.HEADS, around=0.1)
+
+        def convolved(self, x):
+            x = x.transpose(1, 2)
+            if torch.onnx.is_in_onnx_export():
+                return operator("CausalConvWithState", (x, self.short.weight, self.short.bias, None), [x.shape, [*x.shape[:2], 3]], activation="silu").transpose(1, 2)
+            return F.silu(self.short(F.pad(x, (3, 0)))).transpose(1, 2)
+
+        def attend(self, x):
+            q, k = self.convolved(torch.cat([self.q(x), self.k(x)], -1)).chunk(2, -1)
+            q, k = (F.normalize(t.reshape(*t.shape[:2], -1, head_width()), dim=-1).flatten(2) for t in (q, k))
+            decay = -self.A_log.float().exp() * F.softplus(self.a(x).float() + self.dt_bias)
+            return self.o(linear_attention(q, k, self.v(x), decay, torch.sigmoid(self.b(x)), "gated_delta"))
+
+    class Rows(Block):
+        def __init__(self):
+            super().__init__()
+            self.k, self.v, self.a = (linear(base.WIDTH, base.WIDTH // 2) for _ in range(3))
+
+        def attend(self, x):
+            return self.o(linear_attention(self.q(x), self.k(x), self.v(x), F.logsigmoid(self.a(x).float()) / 4, None, "gated"))
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([self.Delta(), self.Rows(), self.Block()])
+
+
 MODULES = {
+    "recurrent": Recurrent,
     "unit-weights": UnitWeights,
     "hashed-bigrams": HashedBigrams,
     "shared-with-adapters": SharedWithAdapters,

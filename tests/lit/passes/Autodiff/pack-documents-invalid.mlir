@@ -56,3 +56,20 @@ func.func @eval(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %ta
 
 // expected-error@+1 {{has no function @eval with a body}}
 module {}
+
+// -----
+
+// A state that was there before the row.
+func.func @eval(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<1x4xi32> {graph.role = #graph.role<targets>},
+                %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}, %s: tensor<1x1x2x2xf32> {graph.role = #graph.role<parameter>, graph.name = "s"})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
+  %words = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
+  %q = graph.reshape %words : tensor<1x4x2xf32> -> tensor<1x4x1x2xf32>
+  // expected-error@+1 {{rows cannot hold several documents: graph.linear_attention begins with a past or hands on its last state}}
+  %y, %state = graph.linear_attention %q, %q, %q, 1.0 past %s : tensor<1x1x2x2xf32> {chunk = 2 : i64}
+    : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32> -> tensor<1x4x1x2xf32>, tensor<1x1x2x2xf32>
+  %hidden = graph.reshape %y : tensor<1x4x1x2xf32> -> tensor<4x2xf32>
+  %wanted = graph.reshape %targets : tensor<1x4xi32> -> tensor<4xi32>
+  %loss = graph.linear_cross_entropy %hidden, %w, %wanted : tensor<4x2xf32>, tensor<16x2xf32>, tensor<4xi32> -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -84,3 +84,28 @@ func.func @eval(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %ta
   %loss = graph.linear_cross_entropy %hidden, %w, %wanted : tensor<4x2xf32>, tensor<16x2xf32>, tensor<4xi32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// States and short convolutions begin anew in each document; what decays by the position in the row decays by that in the document.
+// CHECK-LABEL: func.func @eval(
+// CHECK-SAME:    %[[STARTS:[a-z0-9]+]]: tensor<2x4xi32> {graph.role = #graph.role<document_starts>}
+// CHECK:         %[[SUM:.*]] = graph.causal_convolution %{{.*}}, %{{.*}} within %[[STARTS]] : tensor<2x4xi32> : tensor<2x4x2xf32>, tensor<2x3xf32>
+// CHECK:         %[[DECAY:.*]] = graph.embedding %{{.*}}, %{{.*}} : tensor<4x1xf32>, tensor<2x4xi32> -> tensor<2x4x1xf32>
+// CHECK:         graph.linear_attention %{{.*}} decay %{{.*}} : tensor<2x4x1x1xf32> within %[[STARTS]] : tensor<2x4xi32> {chunk = 2 : i64}
+func.func @eval(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<2x4xi32> {graph.role = #graph.role<targets>},
+                %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}, %c: tensor<2x3xf32> {graph.role = #graph.role<parameter>, graph.name = "c"})
+    -> (tensor<2xf32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
+  %table = graph.constant dense<[[-1.0], [-0.5], [-0.25], [-0.125]]> : tensor<4x1xf32>
+  %words = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<2x4xi32> -> tensor<2x4x2xf32>
+  %sum = graph.causal_convolution %words, %c : tensor<2x4x2xf32>, tensor<2x3xf32>
+  %q = graph.reshape %sum : tensor<2x4x2xf32> -> tensor<2x4x1x2xf32>
+  %column = graph.reshape %table : tensor<4x1xf32> -> tensor<1x4x1x1xf32>
+  %decay = graph.broadcast %column : tensor<1x4x1x1xf32> -> tensor<2x4x1x1xf32>
+  %y, %state = graph.linear_attention %q, %q, %q, 1.0 decay %decay : tensor<2x4x1x1xf32> {chunk = 2 : i64}
+    : tensor<2x4x1x2xf32>, tensor<2x4x1x2xf32>, tensor<2x4x1x2xf32> -> tensor<2x4x1x2xf32>, tensor<2x1x2x2xf32>
+  %hidden = graph.reshape %y : tensor<2x4x1x2xf32> -> tensor<8x2xf32>
+  %wanted = graph.reshape %targets : tensor<2x4xi32> -> tensor<8xi32>
+  %loss = graph.linear_cross_entropy %hidden, %w, %wanted : tensor<8x2xf32>, tensor<16x2xf32>, tensor<8xi32> -> tensor<2xf32>
+  return %loss : tensor<2xf32>
+}
