@@ -4,6 +4,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
+#include "passes/Autodiff/RecurrentSteps.h"
 #include "passes/Autodiff/RowBatch.h"
 #include "passes/Autodiff/SingleRow.h"
 #include "llvm/ADT/StringMap.h"
@@ -19,14 +20,22 @@ namespace ztc {
 
 namespace {
 
+/// What there is of the positions before: one row each, which a step adds its own to; or the state of a linear
+/// attention, or the last inputs of a convolution, which a step replaces.
+enum class Kept { Rows, State, Window };
+
 /// What rows read of all positions.
 struct CachedValue {
   std::string name;
-  Value value;                ///< of all positions, in the function that @decode is made of
+  Value value;                ///< of all positions, in the function that @decode is made of; the last state
   bool headsFirst = false;    ///< kept as (Hkv, S, D) in place of (1, S, Hkv, D)
   int64_t sequencesAlong = 0; ///< the dimension of `value` that counts the sequences, all of them; -1: there is none
   RankedTensorType type = {}; ///< of what is kept of one sequence
   Value updated = {};         ///< in @decode
+  Kept kept = Kept::Rows;
+
+  /// A state is f32 in every precision.
+  bool isWide() const { return kept == Kept::State; }
 };
 
 /// Marks an op of attention: a product adds up in f32, what is computed of its sums is not rounded before probabilities
@@ -37,9 +46,11 @@ Value wide(const graph::Expr &x) {
 }
 
 /// Inserts an argument for what there was of a cache of this type.
-Value insertCache(func::FuncOp function, Type type, StringRef name) {
+Value insertCache(func::FuncOp function, Type type, StringRef name, bool isWide) {
   BlockArgument cache = insertArgument(function, function.getNumArguments(), type, graph::Role::Cache);
   function.setArgAttr(cache.getArgNumber(), graph::kName, StringAttr::get(function.getContext(), name));
+  if (isWide)
+    function.setArgAttr(cache.getArgNumber(), graph::kWide, UnitAttr::get(function.getContext()));
   return cache;
 }
 
@@ -66,7 +77,7 @@ public:
     Operation *terminator = body.getTerminator();
     SmallVector<NamedResult> results{{row.twin(terminator->getOperand(0)), graph::ResultKind::Logits}};
     for (const CachedValue &cached : caches)
-      results.push_back({cached.updated, graph::ResultKind::Cache, cached.name});
+      results.push_back({cached.updated, graph::ResultKind::Cache, cached.name, {}, cached.isWide()});
     setResults(decode, results);
     return success();
   }
@@ -89,7 +100,7 @@ private:
     for (const CachedValue &known : caches)
       if (known.value == cached.value && known.type == type && kindOf(known.name) == kindOf(cached.name))
         return known.updated;
-    Value before = insertCache(decode, type, cached.name);
+    Value before = insertCache(decode, type, cached.name, cached.isWide());
     graph::Expr here = positionsAlong(row, type.getShape(), along) == positionLike(row, type.getShape());
     cached.type = type;
     cached.updated = graph::select(here, graph::broadcast(row, type.getShape()), row.with(before)).value();
@@ -125,9 +136,65 @@ private:
     return update({nextName(what), value, false, sequencesAlong}, row, type.clone(sizes), along);
   }
 
-  /// Attention of one query row to all positions up to its own. Query heads of a group are the rows of one product.
   Value attend(Operation *op, SingleRow &rows, OpBuilder &builder) override {
-    auto attention = cast<graph::AttentionOp>(op);
+    if (auto attention = dyn_cast<graph::LinearAttentionOp>(op))
+      return attendByState(attention, rows, builder);
+    if (auto convolution = dyn_cast<graph::CausalConvolutionOp>(op))
+      return convolve(convolution, rows, builder);
+    return attendToRows(cast<graph::AttentionOp>(op), rows, builder);
+  }
+
+  /// One step from the state that the positions before have left.
+  Value attendByState(graph::LinearAttentionOp attention, SingleRow &rows, OpBuilder &builder) {
+    const ArrayRef<int64_t> shape = shapeOf(attention.getQ());
+    const RowShape expected{RowCount{shape[0], 1}, RowCount{1, shape[1]}, RowCount(), RowCount()};
+    if (attention.getPast() || attention.getDocumentStarts() || !attention.getState().use_empty())
+      return rows.setReason("graph.linear_attention begins with a past or hands on its last state"), Value();
+    RowOperands row;
+    for (auto [from, to] : {std::pair(attention.getQ(), &row.q),
+                            {attention.getK(), &row.k},
+                            {attention.getV(), &row.v},
+                            {attention.getDecay(), &row.decay},
+                            {attention.getBeta(), &row.beta}})
+      if (from && !(*to = rows.operandFor(attention, from, expected)))
+        return {};
+    CachedValue cached{nextName("states"), attention.getState()};
+    cached.type = RankedTensorType::get(shapeOf(attention.getState()).drop_front(), builder.getF32Type());
+    cached.kept = Kept::State;
+    Value before = insertCache(decode, cached.type, cached.name, cached.isWide());
+    const RecurrentStep step = stepOf(builder, attention, row, before);
+    // The condition is true of one text; of several it is false of those that rest, whose states stay.
+    graph::Expr state(builder, attention.getLoc(), step.state), here = positionLike(state, cached.type.getShape());
+    state = graph::select(here >= graph::zeroLike(here), state, state.with(before));
+    cached.updated = wide(state);
+    caches.push_back(cached);
+    return step.result;
+  }
+
+  /// The sum over a position and the last few before it.
+  Value convolve(graph::CausalConvolutionOp convolution, SingleRow &rows, OpBuilder &builder) {
+    const ArrayRef<int64_t> shape = shapeOf(convolution.getX());
+    const RowShape expected{RowCount{shape[0], 1}, RowCount{1, shape[1]}, RowCount()};
+    if (convolution.getPast() || convolution.getDocumentStarts() || rows.rowsOf(convolution.getX()) != expected ||
+        rows.dependsOnTokens(convolution.getWeight()) ||
+        (convolution.getBias() && rows.dependsOnTokens(convolution.getBias())))
+      return rows.setReason("graph.causal_convolution begins with a past, or its weights depend on tokens"), Value();
+    graph::Expr row(builder, convolution.getLoc(), rows.twin(convolution.getX()));
+    const int64_t taps = shapeOf(convolution.getWeight())[1];
+    CachedValue cached{nextName("windows"), convolution.getX()};
+    cached.type = row.type().clone(ArrayRef<int64_t>{taps, shape[2]});
+    cached.kept = Kept::Window;
+    graph::Expr window = row.with(insertCache(decode, cached.type, cached.name, cached.isWide()));
+    graph::Expr here = rowOfWindow(positionLike(row, cached.type.getShape()), taps);
+    row = graph::broadcast(graph::reshape(row, {1, shape[2]}), cached.type.getShape());
+    window = graph::select(positionsAlong(row, cached.type.getShape(), 0) == here, row, window);
+    cached.updated = window.value();
+    caches.push_back(cached);
+    return convolved(builder, convolution, cached.updated, position);
+  }
+
+  /// Attention of one query row to all positions up to its own. Query heads of a group are the rows of one product.
+  Value attendToRows(graph::AttentionOp attention, SingleRow &rows, OpBuilder &builder) {
     const auto shape = cast<RankedTensorType>(attention.getQ().getType()).getShape();
     const int64_t positions = shape[1];
     const RowShape expected{RowCount{shape[0], 1}, RowCount{1, positions}, RowCount(), RowCount()};
@@ -200,7 +267,8 @@ LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
     SmallVector<int64_t> shape{rows};
     llvm::append_range(shape, shapeOf(cache));
     batch.setTwin(cache,
-                  insertCache(function, typeOf(cache, shape), graph::argString(function, index, graph::kName).str()));
+                  insertCache(function, typeOf(cache, shape), graph::argString(function, index, graph::kName).str(),
+                              function.getArgAttr(index, graph::kWide) != nullptr));
     batch.guard(cache, active.value());
     old.push_back(cache);
   }
@@ -210,15 +278,16 @@ LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
   }
   Operation *terminator = body.getTerminator();
   builder.setInsertionPoint(terminator);
-  std::vector<std::string> names;
+  std::vector<std::pair<std::string, bool>> names;
   for (unsigned i = 1; i < function.getNumResults(); ++i)
-    names.push_back(function.getResultAttrOfType<StringAttr>(i, graph::kName).str());
+    names.push_back({function.getResultAttrOfType<StringAttr>(i, graph::kName).str(),
+                     function.getResultAttr(i, graph::kWide) != nullptr});
   Value logits = terminator->getOperand(0);
   const int64_t vocabulary = shapeOf(logits).back();
   SmallVector<NamedResult> results{
       {reshapeTo(builder, logits.getLoc(), batch.twin(logits), {rows, vocabulary}), graph::ResultKind::Logits}};
   for (auto [name, cache] : llvm::zip_equal(names, terminator->getOperands().drop_front()))
-    results.push_back({batch.twin(cache), graph::ResultKind::Cache, name});
+    results.push_back({batch.twin(cache), graph::ResultKind::Cache, name.first, {}, name.second});
   setResults(function, results);
   eraseDeadOps(body);
   for (BlockArgument argument : old)
@@ -226,8 +295,18 @@ LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
   return success();
 }
 
-/// What is kept of all sequences, (rows, shape of one...).
-graph::Expr keptOfAll(const graph::Expr &value, const CachedValue &entry, int64_t rows) {
+/// What a step replaces, after the position (B) of each sequence: (B, shape of one...).
+graph::Expr keptAfter(const graph::Expr &value, const CachedValue &entry, Value positions) {
+  if (entry.kept == Kept::State)
+    return value.with(stateAfter(value.value().getDefiningOp<graph::LinearAttentionOp>(), positions));
+  return value.with(windowAfter(value.builder(), value.value(), entry.type.getDimSize(0), positions));
+}
+
+/// What is kept of all sequences, (rows, shape of one...), after the position of each.
+graph::Expr keptOfAll(const graph::Expr &value, const CachedValue &entry, Value positions) {
+  const int64_t rows = shapeOf(positions)[0];
+  if (entry.kept != Kept::Rows)
+    return keptAfter(value, entry, positions);
   graph::Expr all = value;
   SmallVector<int64_t> order, sizes{rows};
   llvm::append_range(sizes, entry.type.getShape());
@@ -298,14 +377,17 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
     for (const CachedValue &entry : cached) {
       OpBuilder builder(generate.getContext());
       builder.setInsertionPointAfterValue(entry.value);
-      graph::Expr all = keptOfAll(graph::Expr(builder, entry.updated.getLoc(), entry.value), entry, rows);
-      graph::Expr before = all.with(insertCache(generate, all.type(), entry.name));
+      graph::Expr all =
+          keptOfAll(graph::Expr(builder, entry.updated.getLoc(), entry.value), entry, generate.getArgument(1));
+      graph::Expr before = all.with(insertCache(generate, all.type(), entry.name, entry.isWide()));
       graph::Expr position = all.with(generate.getArgument(1));
       SmallVector<int64_t> column(all.rank(), 1);
       column[0] = rows;
       graph::Expr active = graph::reshape(position >= graph::zeroLike(position), column);
       all = graph::select(graph::broadcast(active, all.type().getShape()), all, before);
-      results.push_back({all.value(), graph::ResultKind::Cache, entry.name});
+      if (entry.isWide())
+        wide(all);
+      results.push_back({all.value(), graph::ResultKind::Cache, entry.name, {}, entry.isWide()});
     }
     setResults(generate, results);
   }
@@ -320,13 +402,18 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
       builder.setInsertionPointAfterValue(value);
       graph::Expr all(builder, value.getLoc(), value);
       SmallVector<int64_t> sizes(entry.type.getShape());
+      if (entry.kept != Kept::Rows) {
+        all = keptAfter(all, entry, generate.getArgument(1));
+        sizes.insert(sizes.begin(), 1);
+      }
       if (entry.headsFirst)
         sizes = {1, sizes[1], sizes[0], sizes[2]};
       if (ArrayRef(sizes) != all.type().getShape())
         all = graph::slice(all, SmallVector<int64_t>(sizes.size(), 0), sizes);
       if (entry.headsFirst)
         all = graph::reshape(graph::transpose(all, {0, 2, 1, 3}), {sizes[2], sizes[1], sizes[3]});
-      results.push_back({all.value(), graph::ResultKind::Cache, entry.name});
+      all = graph::reshape(all, entry.type.getShape());
+      results.push_back({all.value(), graph::ResultKind::Cache, entry.name, {}, entry.isWide()});
     }
     setResults(generate, results);
   }

@@ -1,4 +1,5 @@
 #include "passes/Autodiff/Functions.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "llvm/ADT/DenseSet.h"
 #include <cmath>
 #include <optional>
@@ -43,6 +44,8 @@ void setResults(func::FuncOp function, ArrayRef<NamedResult> results) {
       entries.push_back(builder.getNamedAttr(graph::kName, builder.getStringAttr(result.name)));
     if (!result.state.empty())
       entries.push_back(builder.getNamedAttr(graph::kState, builder.getStringAttr(result.state)));
+    if (result.isWide)
+      entries.push_back(builder.getNamedAttr(graph::kWide, builder.getUnitAttr()));
     attributes.push_back(builder.getDictionaryAttr(entries));
   }
   function.getBody().front().getTerminator()->setOperands(values);

@@ -21,6 +21,7 @@ struct NamedResult {
   graph::ResultKind result;
   llvm::StringRef name = {};
   llvm::StringRef state = {}; ///< of a result `state`: which one
+  bool isWide = false;        ///< f32 in every precision
 };
 
 /// Replaces what the function returns, its result types and result attributes.

@@ -1,6 +1,7 @@
 #include "passes/Autodiff/SingleRow.h"
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Recurrence.h"
 #include "passes/Autodiff/Functions.h"
 
 using namespace mlir;
@@ -24,7 +25,7 @@ LogicalResult SingleRow::run(Block &block) {
     if (llvm::none_of(op.getOperands(), [&](Value value) { return dependsOnTokens(value); }))
       continue;
     builder_.setInsertionPoint(&op);
-    if (!isa<graph::AttentionOp>(op)) {
+    if (!isa<graph::AttentionOp, graph::LinearAttentionOp, graph::CausalConvolutionOp>(op)) {
       Operation *before = op.getPrevNode();
       if (failed(rewrite(&op)) || failed(noteKeys(&op)))
         return failure();

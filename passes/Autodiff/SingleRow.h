@@ -15,7 +15,8 @@ public:
   /// What a row reads of other positions.
   struct Memory {
     virtual ~Memory() = default;
-    /// The twin of an attention; null where there is none, after setReason().
+    /// The twin of an attention, of the result of linear attention or of a causal convolution; null where there is
+    /// none, after setReason().
     virtual mlir::Value attend(mlir::Operation *attention, SingleRow &rows, mlir::OpBuilder &builder) = 0;
     /// `value` of all positions of the first sequence: that of this one is its twin, the others are kept from before.
     /// Null as above.
@@ -33,6 +34,8 @@ public:
 
   /// The twin of a value that depends on tokens; else the value.
   mlir::Value twin(mlir::Value value) const;
+  /// `value` for the row at the position, `rows` being what its reader sees in it; null where that is something else.
+  mlir::Value operandFor(mlir::Operation *reader, mlir::Value value, const RowShape &rows);
 
 private:
   llvm::LogicalResult rewrite(mlir::Operation *op);
@@ -44,8 +47,6 @@ private:
   mlir::Value localIndices(mlir::Operation *op, mlir::Value indices, int64_t tableRows);
   /// A value that depends on tokens, of all positions of the first sequence.
   mlir::Value ofAllPositions(mlir::Value value, llvm::StringRef what);
-  /// `value` for the row at the position, `rows` being what its reader sees in it; null where that is something else.
-  mlir::Value operandFor(mlir::Operation *reader, mlir::Value value, const RowShape &rows);
   /// A value without tokens, at the position.
   mlir::Value atPosition(mlir::Value value, const RowShape &rows);
   mlir::Value makeAtPosition(mlir::Value value, const RowShape &rows);

@@ -112,16 +112,18 @@ private:
       else
         setElement(argument, narrow);
     }
-    // A cache holds what attention reads, in the type in which it reads that.
+    // A cache holds what attention reads, in the type in which it reads that; a state is f32.
     for (unsigned index : graph::argumentsWithRole(function, graph::Role::Cache))
       if (BlockArgument argument = function.getArgument(index);
+          !function.getArgAttr(index, graph::kWide) &&
           llvm::none_of(argument.getUsers(), [&](Operation *user) { return overrides.hasOp(user); }))
         setElement(argument, narrow);
   }
 
-  /// Whether a return hands on keys or values.
+  /// Whether a return hands on keys or values, or the last inputs of a convolution.
   bool isCache(OpOperand &result) {
-    return graph::resultOf(function, result.getOperandNumber()) == graph::ResultKind::Cache;
+    return graph::resultOf(function, result.getOperandNumber()) == graph::ResultKind::Cache &&
+           !function.getResultAttr(result.getOperandNumber(), graph::kWide);
   }
 
   void assign(Operation *op) {

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Text with a key/value cache is the text without one, and text of several prompts at a time that of one after the other: greedy and sampled, in fp32 and bf16,
-beyond the window, of models with windows, experts, learned positions, and keys that two layers read."""
+beyond the window, of models with windows, experts, learned positions, keys that two layers read, and states and short convolutions."""
 import json
 import os
 import sys
 
-from support import ROOT, check, finish, run, scratch
+from support import GOLDEN, ROOT, check, finish, run, scratch
 
 FOLDERS = ROOT / "tests/folders"
-CACHED = ("gpt2", "qwen3", "llama-heads", "gemma3", "mistral", "mixtral", "gemma2", "gpt-oss", "gemma4", "gemma3n")
+CACHED = ("gpt2", "qwen3", "llama-heads", "gemma3", "mistral", "mixtral", "gemma2", "gpt-oss", "gemma4", "gemma3n", "recurrent")
+EXPORTS = {"recurrent": [GOLDEN / "families/recurrent/model.onnx", f"--weights={GOLDEN / 'families/recurrent/model.safetensors'}"]}
 # Of other lengths each, more than there are rows: one begins where another has ended.
 PROMPTS = b"\x05\x11\x07\n\x21\n\x30\x02\x19\x0b\x0c\x01\x2f\x1c\x13\x08\x04\n\x22\x06\n\x11\x12\x13\x14\x15\x16\x17\x18\n\x09\x07\x08\n"
 # batch, options
@@ -26,7 +27,7 @@ for name in names:
             texts = {}
             for kind, (batch, options) in PLANS.items():
                 plan = work / f"{precision}-{kind.replace(' ', '-')}.bin"
-                run("ztc", "compile", FOLDERS / name, "-o", plan, "--target=host", f"--batch={batch}", "--seq=32", f"--precision={precision}", *options, *more)
+                run("ztc", "compile", *EXPORTS.get(name, [FOLDERS / name]), "-o", plan, "--target=host", f"--batch={batch}", "--seq=32", f"--precision={precision}", *options, *more)
                 programs = set(json.loads(run("ztc", "inspect", plan, "--json").stdout)["programs"])
                 expected = {"decode", "decode_rows"} if options and batch > 1 else {"decode"} if options else set()
                 check(f"{name}: {precision}: {kind}: its programs", programs & {"decode", "decode_rows"} == expected, programs)

@@ -79,6 +79,7 @@ constexpr Attributed kAttributes[] = {
     {"result", Place::Result, "a #graph.result", is<ResultKindAttr>},
     {"name", Place::Result, kString, is<StringAttr>},
     {"state", Place::Result, kString, is<StringAttr>},
+    {"wide", Place::Result, kFlag, is<UnitAttr>},
     {"bucket", Place::Result, kSymbol, is<FlatSymbolRefAttr>},
 };
 

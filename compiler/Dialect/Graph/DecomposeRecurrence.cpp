@@ -1,9 +1,9 @@
 // Linear attention and causal convolutions in primitive ops. Inside of a chunk of positions products of matrices take
 // the place of the recurrence (Yang et al., arXiv:2312.06635, section 4; of delta rules arXiv:2406.06484, section 3.2,
 // and arXiv:2412.06464, section 3.3), from one chunk to the next goes the state.
-#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Recurrence.h"
+#include "compiler/Dialect/Graph/WideOps.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -16,40 +16,6 @@ constexpr double kLeastDecay = -1e4;
 
 /// Matrices of up to this width are inverted by products of matrices of that width; wider ones by halves.
 constexpr int64_t kInverseBlock = 16;
-
-/// Lets everything that is emitted from here on round nothing: transformers computes the recurrence in f32 whatever
-/// the model is stored in.
-class WideOps {
-public:
-  explicit WideOps(OpBuilder &builder) : builder(builder), before(lastOp()) {}
-  ~WideOps() {
-    Block *block = builder.getInsertionBlock();
-    Operation *op = before ? before->getNextNode() : &block->front();
-    for (Operation *end = stop(); op != end; op = op->getNextNode()) {
-      if (isa<ConstantOp>(op))
-        continue;
-      op->setAttr(kWide, builder.getUnitAttr());
-      if (isa<MatmulOp>(op))
-        op->setAttr(kWideFactors, builder.getUnitAttr());
-    }
-  }
-  WideOps(const WideOps &) = delete;
-  WideOps &operator=(const WideOps &) = delete;
-
-private:
-  Operation *stop() const {
-    return builder.getInsertionPoint() == builder.getInsertionBlock()->end() ? nullptr : &*builder.getInsertionPoint();
-  }
-  Operation *lastOp() const {
-    Block *block = builder.getInsertionBlock();
-    if (Operation *op = stop())
-      return op->getPrevNode();
-    return block->empty() ? nullptr : &block->back();
-  }
-
-  OpBuilder &builder;
-  Operation *before; ///< null: the block begins here
-};
 
 Expr padded(const Expr &x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape) {
   if (x.type().getShape() == shape)
@@ -130,7 +96,8 @@ public:
   }
 
   SmallVector<Value> run() {
-    WideOps wide(place.builder());
+    // transformers computes the recurrence in f32 whatever the model is stored in
+    const WideOps wide(place.builder());
     Expr q = chunked(op.getQ(), G), k = chunked(op.getK()), v = chunked(op.getV());
     Type y = place.with(op.getY()).elementType(), last = place.with(op.getState()).elementType();
     if (const double scale = op.getScale().convertToDouble(); scale != 1.0)

@@ -237,3 +237,33 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
   %logits = graph.matmul %row, %w {transpose_b} : tensor<1x8xf32>, tensor<16x8xf32> -> tensor<1x16xf32>
   return %logits : tensor<1x16xf32>
 }
+
+// -----
+
+// A state is one matrix that each step replaces, in f32 in every precision; of a convolution the last rows are kept, each at its position modulo their number.
+// @generate gives both as they are after the position, whatever stands behind it.
+// CHECK-LABEL: func.func @generate(
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}, tensor<3x2xf32> {graph.name = "windows.0", graph.result = #graph.result<cache>}, tensor<1x2x2xf32> {graph.name = "states.0", graph.result = #graph.result<cache>, graph.wide})
+// CHECK:         %[[KNOWN:.*]] = graph.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<1x4x1x2xi1>, tensor<1x4x1x2xf32>
+// CHECK:         graph.linear_attention %{{.*}}, %[[KNOWN]], %{{.*}}, 1.000000e+00
+// CHECK-LABEL: func.func @decode(
+// CHECK-SAME:    %[[WINDOW:[a-z0-9]+]]: tensor<3x2xf32> {graph.name = "windows.0", graph.role = #graph.role<cache>}, %[[STATE:[a-z0-9]+]]: tensor<1x2x2xf32> {graph.name = "states.0", graph.role = #graph.role<cache>, graph.wide})
+// CHECK:         %[[UPDATED:.*]] = graph.select %{{.*}}, %{{.*}}, %[[WINDOW]] : tensor<3x2xi1>, tensor<3x2xf32>
+// CHECK:         graph.embedding %[[UPDATED]], %{{.*}} : tensor<3x2xf32>, tensor<3xi32> -> tensor<3x2xf32>
+// CHECK:         graph.mul %[[STATE]], %{{.*}} {graph.wide} : tensor<1x2x2xf32>
+// CHECK:         graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<1x1x2xf32>, tensor<1x1x2xf32> -> tensor<1x2x2xf32>
+// CHECK:         graph.select %{{.*}}, %{{.*}}, %[[STATE]] {graph.wide} : tensor<1x2x2xi1>, tensor<1x2x2xf32>
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}, %c: tensor<2x3xf32> {graph.role = #graph.role<parameter>, graph.name = "c"})
+    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
+  %words = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
+  %mixed = graph.causal_convolution %words, %c : tensor<1x4x2xf32>, tensor<2x3xf32>
+  %q = graph.reshape %mixed : tensor<1x4x2xf32> -> tensor<1x4x1x2xf32>
+  %decay = graph.slice %q, [0, 0, 0, 0] : tensor<1x4x1x2xf32> -> tensor<1x4x1x1xf32>
+  %y, %state = graph.linear_attention %q, %q, %q, 1.0 decay %decay : tensor<1x4x1x1xf32> beta %decay : tensor<1x4x1x1xf32> {chunk = 2 : i64, delta}
+    : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32> -> tensor<1x4x1x2xf32>, tensor<1x1x2x2xf32>
+  %hidden = graph.reshape %y : tensor<1x4x1x2xf32> -> tensor<4x2xf32>
+  %row = graph.embedding %hidden, %position : tensor<4x2xf32>, tensor<1xi32> -> tensor<1x2xf32>
+  %logits = graph.matmul %row, %w {transpose_b} : tensor<1x2xf32>, tensor<16x2xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
