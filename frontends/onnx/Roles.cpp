@@ -65,6 +65,7 @@ struct Use {
   bool isCompared = false;       ///< with other positions
   bool isSequenceLength = false; ///< GroupQueryAttention's seqlens_k
   bool isTotalLength = false;    ///< and total_sequence_length
+  bool isState = false;          ///< of a recurrence, before the first position
   bool isPast = false;
   int64_t pastAxis = -1;
 };
@@ -144,6 +145,10 @@ private:
       bool isMulti = op == "MultiHeadAttention", isOnnx = node.domain.empty();
       use.isPast |= isMulti ? k == 6 || k == 7 : isOnnx ? k == 4 || k == 5 : k == 4;
       use.isMask |= isMulti ? k == 4 || k == 5 : isOnnx ? k == 3 : k == 3 || k == 5;
+      return false;
+    }
+    if ((op == "LinearAttention" || op == "CausalConvWithState") && k == 3) {
+      use.isState = true;
       return false;
     }
     if (op == "RotaryEmbedding") {
@@ -349,6 +354,8 @@ private:
 
   std::optional<InputRole> floatRole(const GraphValue &input, const Use &use) const {
     size_t rank = input.shape.size();
+    if (use.isState) // a row begins with zeros
+      return InputRole::Zeros;
     if (use.isPast && rank >= 3)
       return InputRole::Past;
     if (use.isMask && rank == 2)

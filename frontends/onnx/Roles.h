@@ -16,7 +16,7 @@ enum class InputRole {
   Past,           ///< keys and values, length 0
   SequenceLength, ///< (B) or (B, 1): S - 1, what GroupQueryAttention calls seqlens_k
   TotalLength,    ///< scalar S
-  Zeros,          ///< scalars (logits to keep, past length, use of a cache) and token types
+  Zeros,          ///< scalars (logits to keep, past length, use of a cache), token types, states of recurrences
   Labels,         ///< read by a loss only: not used
   LossWeights,    ///< (B, S) f32, read by a loss only: what the loss of each label is multiplied by, from the data
   Unused,
