@@ -74,9 +74,9 @@ LogicalResult linearAttention(Emitter &e) {
   FailureOr<mlir::Value> past = pastOf(e, 3);
   if (failed(past))
     return failure();
-  if (isGated && !(decay = ofHeads(e, 4, heads->states)))
-    return failure();
-  if (isDelta && !(beta = ofHeads(e, 5, heads->states)))
+  decay = isGated ? ofHeads(e, 4, heads->states) : nullptr;
+  beta = isDelta ? ofHeads(e, 5, heads->states) : nullptr;
+  if ((isGated && !decay) || (isDelta && !beta))
     return failure();
   q = withHeads(e, q, heads->queries, std::max(heads->queries, heads->states));
   k = withHeads(e, k, heads->keys, heads->states);
@@ -106,7 +106,8 @@ LogicalResult causalConvolution(Emitter &e) {
   if (!weight)
     return failure();
   FailureOr<mlir::Value> past = pastOf(e, 3);
-  if (failed(past) || (node.hasInput(2) && !(bias = e.operand(2))))
+  bias = node.hasInput(2) ? e.operand(2) : nullptr;
+  if (failed(past) || (node.hasInput(2) && !bias))
     return failure();
   OpBuilder &b = e.builder;
   const int64_t B = shapeOf(x)[0], C = shapeOf(x)[1], T = shapeOf(x)[2], k = shapeOf(weight)[2];

@@ -156,8 +156,11 @@ private:
                             {attention.getV(), &row.v},
                             {attention.getDecay(), &row.decay},
                             {attention.getBeta(), &row.beta}})
-      if (from && !(*to = rows.operandFor(attention, from, expected)))
-        return {};
+      if (from) {
+        *to = rows.operandFor(attention, from, expected);
+        if (!*to)
+          return {};
+      }
     CachedValue cached{nextName("states"), attention.getState()};
     cached.type = RankedTensorType::get(shapeOf(attention.getState()).drop_front(), builder.getF32Type());
     cached.kept = Kept::State;

@@ -61,7 +61,7 @@ LogicalResult LinearAttentionOp::verify() {
       failed(verifyStarts(*this, getDocumentStarts(), getPast(), {B, T})))
     return failure();
   // (C8)
-  if (getChunk() <= 0 || !llvm::isPowerOf2_64(uint64_t(getChunk())))
+  if (!llvm::isPowerOf2_64(getChunk()))
     return emitOpError("chunk is not a power of two: ") << int64_t(getChunk());
   return success();
 }
