@@ -170,10 +170,16 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       const Value before = operand.get();
       convert(operand, isa<graph::MatmulOp>(op) && !op->hasAttr(graph::kWideFactors) ? narrow : f32);
-      if (operand.get() != before && elementOf(operand.get()) == f32) // a copy for ops that compute in f32 alone
-        operand.get().getDefiningOp()->setAttr(graph::kWide, builder.getUnitAttr());
+      if (operand.get() != before && elementOf(operand.get()) == f32)
+        markedWide(operand.get());
     }
     wideByRule.insert_range(op->getResults());
+  }
+
+  /// A copy for ops that compute in f32 alone.
+  Value markedWide(Value copy) {
+    copy.getDefiningOp()->setAttr(graph::kWide, builder.getUnitAttr());
+    return copy;
   }
 
   void assignByRule(Operation *op, const PrecisionRule &rule) {
@@ -273,6 +279,8 @@ private:
         continue;
       if (isa<graph::CastOp>(user) && user->getResult(0).getType() == stored.getType()) {
         user->getResult(0).replaceAllUsesWith(stored);
+      } else if (user->hasAttr(graph::kWide) && movesElements(user)) {
+        use.set(markedWide(widened(stored, user)));
       } else if (movesElements(user)) {
         builder.setInsertionPoint(user);
         Operation *copy = builder.clone(*user);
@@ -282,7 +290,8 @@ private:
       } else if (isa<graph::ReduceSumOp>(user)) {
         use.set(stored);
       } else {
-        use.set(widened(stored, user));
+        Value again = widened(stored, user);
+        use.set(user->hasAttr(graph::kWide) ? markedWide(again) : again);
       }
     }
   }
