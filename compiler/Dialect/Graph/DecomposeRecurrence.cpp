@@ -86,6 +86,22 @@ Expr inverseOfUnitLower(const Expr &a) {
   return lowerBlocks(first, -matmul(second, matmul(part(1, 0), first)), second);
 }
 
+/// Heads of keys or queries of which several of values have the same one, as in a state space model: the tensor
+/// (B, T, fewer, 1, K) whose heads `value` (B, T, H, K) repeats in place; null where it repeats none.
+Value sharedHeads(Value value) {
+  auto outer = value.getDefiningOp<ReshapeOp>();
+  auto repeat = outer ? outer.getX().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!repeat)
+    return {};
+  ArrayRef<int64_t> one = cast<RankedTensorType>(repeat.getX().getType()).getShape(),
+                    all = cast<RankedTensorType>(repeat.getType()).getShape(),
+                    joined = cast<RankedTensorType>(value.getType()).getShape();
+  const bool repeats = one.size() == 5 && all.size() == 5 && one[3] == 1 && all[3] > 1 &&
+                       one.take_front(3) == all.take_front(3) && one[4] == all[4] &&
+                       joined.take_front(2) == all.take_front(2) && joined[3] == all[4];
+  return repeats ? repeat.getX() : Value();
+}
+
 /// Linear attention in the making. R counts pairs of a chunk and a head of a sequence, the chunks in front: (N B H).
 class Chunks {
 public:
@@ -96,10 +112,13 @@ public:
   }
 
   SmallVector<Value> run() {
+    const Value fewQueries = sharedHeads(op.getQ()), fewKeys = sharedHeads(op.getK());
+    const bool hasOneDecay = !op.getDecay() || place.with(op.getDecay()).dim(3) == 1;
+    if (fewQueries && fewKeys && fewQueries.getType() == fewKeys.getType() && G == 1 && !op.getDelta() && hasOneDecay)
+      return runShared(fewQueries, fewKeys);
     // transformers computes the recurrence in f32 whatever the model is stored in
     const WideOps wide(place.builder());
     Expr q = chunked(op.getQ(), G), k = chunked(op.getK()), v = chunked(op.getV());
-    Type y = place.with(op.getY()).elementType(), last = place.with(op.getState()).elementType();
     if (const double scale = op.getScale().convertToDouble(); scale != 1.0)
       q = q * scale;
     readDecay();
@@ -122,21 +141,100 @@ public:
     if (N > 1 || op.getPast())
       result = result + matmul(fromBefore(q, G), concat(before, 0));
     result = transpose(reshape(result, {N, B, H, G, C, V}), {1, 0, 4, 2, 3, 5});
-    result = reshape(result, {B, N * C, H * G, V});
-    if (N * C > T)
-      result = slice(result, {0, 0, 0, 0}, {B, T, H * G, V});
-    state = reshape(state, {B, H, K, V});
-    return {castTo(result, y).value(), castTo(state, last).value()};
+    return results(result, reshape(state, {B, H, K, V}));
   }
 
 private:
-  /// (B, T, H * group, D) as (R, group * C, D), zeros after the last position.
-  Expr chunked(Value value, int64_t group = 1) {
+  /// (B, N, C, heads..., V), and (B, H, K, V), as the op gives them.
+  SmallVector<Value> results(const Expr &y, const Expr &state) {
+    Expr result = reshape(y, {B, N * C, H * G, V});
+    if (N * C > T)
+      result = slice(result, {0, 0, 0, 0}, {B, T, H * G, V});
+    return {castTo(result, place.with(op.getY()).elementType()).value(),
+            castTo(state, place.with(op.getState()).elementType()).value()};
+  }
+
+  /// Where `shared` heads of queries and keys serve all of values, and each of these has its decay: keys and queries
+  /// are multiplied once, and the states of the heads stand side by side, (K, heads * V). Decays enter with values.
+  SmallVector<Value> runShared(Value fewQueries, Value fewKeys) {
+    const WideOps wide(place.builder());
+    const int64_t shared = place.with(fewKeys).dim(2), each = H / shared, all = N * B * shared;
+    auto ofFew = [&](Value value) {
+      Expr x = place.with(value);
+      return chunked(reshape(x, {B, T, shared, K}).value(), 1, shared);
+    };
+    Expr q = ofFew(fewQueries), k = ofFew(fewKeys), v = chunked(op.getV());
+    if (const double scale = op.getScale().convertToDouble(); scale != 1.0)
+      q = q * scale;
+    readDecay();
+    readDocuments();
+    // (R, C, 1) as (all, C, each, 1): beside each position the numbers of its heads.
+    auto beside = [&](const Expr &x) {
+      return reshape(transpose(reshape(x, {all, each, x.dim(1)}), {0, 2, 1}), {all, x.dim(1), each, 1});
+    };
+    Expr scores = reshape(matmul(q, k, false, true), {all, 1, C, C});
+    scores = reshape(broadcast(scores, {all, each, C, C}), {R, C, C});
+    if (between)
+      scores = scores * exp(*between);
+    Expr result = matmul(seen(scores, 1, /*diagonal=*/true), v);
+    result = transpose(reshape(result, {N, B, H, C, V}), {1, 0, 3, 2, 4});
+
+    Expr added = transpose(reshape(v, {all, each, C, V}), {0, 2, 1, 3});
+    if (sumsAfter)
+      added = added * broadcastLike(exp(beside(*sumsAfter)), added);
+    if (starts) {
+      Expr isLast = offset() >= broadcastLike(lastStart(), offset());
+      added = where(broadcastLike(beside(isLast), added), added);
+    }
+    std::optional<Expr> factors;
+    if (total)
+      factors = exp(beside(*total));
+    if (starts) {
+      Expr goesOn = beside(lastStart() < zeroLike(lastStart()));
+      factors = where(goesOn, factors ? *factors : constantLike(castTo(goesOn, q.elementType()), 1.0));
+    }
+    Expr last = throughShared(k, reshape(added, {all, C, each * V}), factors, shared);
+    if (N > 1 || op.getPast()) {
+      Expr read = reshape(matmul(q, concat(before, 0)), {all, C, each, V});
+      if (sumsUpTo)
+        read = read * broadcastLike(exp(beside(*sumsUpTo)), read);
+      if (starts)
+        read = where(broadcastLike(beside(*starts < zeroLike(*starts)), read), read);
+      read = transpose(reshape(read, {N, B, shared, C, each, V}), {1, 0, 3, 2, 4, 5});
+      result = result + reshape(read, {B, N, C, H, V});
+    }
+    last = transpose(reshape(last, {B, shared, K, each, V}), {0, 1, 3, 2, 4});
+    return results(result, reshape(last, {B, H, K, V}));
+  }
+
+  /// throughChunks with states side by side, (B * shared, K, each * V), and `factors` (all, 1, each, 1) of them.
+  Expr throughShared(const Expr &k, const Expr &added, const std::optional<Expr> &factors, int64_t shared) {
+    const int64_t states = B * shared, each = H / shared;
+    std::optional<Expr> state;
+    if (op.getPast()) {
+      Expr past = reshape(widen(place.with(op.getPast())), {B, shared, each, K, V});
+      state = reshape(transpose(past, {0, 1, 3, 2, 4}), {states, K, each * V});
+    }
+    for (int64_t n = 0; n < N; ++n) {
+      Expr change = matmul(rows(k, n * states, states), rows(added, n * states, states), true, false);
+      before.push_back(state ? *state : zeroLike(change));
+      if (state && factors) {
+        Expr apart = reshape(*state, {states, K, each, V});
+        apart = apart * broadcastLike(rows(*factors, n * states, states), apart);
+        state = reshape(apart, {states, K, each * V});
+      }
+      state = state ? *state + change : change;
+    }
+    return *state;
+  }
+
+  /// (B, T, H * group, D) as (R, group * C, D), zeros after the last position; of other numbers of heads alike.
+  Expr chunked(Value value, int64_t group = 1, int64_t heads = 0) {
     Expr x = widen(place.with(value));
-    const int64_t D = x.dim(3);
-    x = padded(x, {0, 0, 0, 0}, {B, N * C, H * group, D});
-    x = transpose(reshape(x, {B, N, C, H, group, D}), {1, 0, 3, 4, 2, 5});
-    return reshape(x, {R, group * C, D});
+    const int64_t D = x.dim(3), each = heads ? heads : H;
+    x = padded(x, {0, 0, 0, 0}, {B, N * C, each * group, D});
+    x = transpose(reshape(x, {B, N, C, each, group, D}), {1, 0, 3, 4, 2, 5});
+    return reshape(x, {N * B * each, group * C, D});
   }
 
   /// Of each row (R, C, D), for each head of queries: (R, group * C, D).

@@ -20,6 +20,7 @@ struct Recurrence {
   Input input = Input::Mild;
   bool past = false, documents = false;
   int64_t Hq = 2, H = 2, K = 8, V = 4;
+  int64_t shared = 0; ///< heads of queries and keys that all of values share; 0: each has its own
 };
 
 constexpr int64_t kTexts = 2;
@@ -35,7 +36,16 @@ std::string textOf(const Recurrence &c) {
   const std::string q = tensor({kTexts, c.T, c.Hq, c.K}), k = tensor({kTexts, c.T, c.H, c.K}),
                     v = tensor({kTexts, c.T, c.H, c.V}), y = tensor({kTexts, c.T, c.Hq, c.V}),
                     state = tensor({kTexts, c.H, c.K, c.V});
-  std::string arguments = "%q: " + q + ", %k: " + k + ", %v: " + v, operands;
+  std::string arguments = "%q: " + q + ", %k: " + k + ", %v: " + v, operands, repeats;
+  if (c.shared) { // %q and %k repeat the heads of two arguments
+    const std::string few = tensor({kTexts, c.T, c.shared, c.K}), one = tensor({kTexts, c.T, c.shared, 1, c.K}),
+                      all = tensor({kTexts, c.T, c.shared, c.H / c.shared, c.K});
+    arguments = "%fq: " + few + ", %fk: " + few + ", %v: " + v;
+    for (const std::string name : {"q", "k"})
+      repeats += "  %" + name + "1 = graph.reshape %f" + name + " : " + few + " -> " + one + "\n  %" + name +
+                 "2 = graph.broadcast %" + name + "1 : " + one + " -> " + all + "\n  %" + name + " = graph.reshape %" +
+                 name + "2 : " + all + " -> " + k + "\n";
+  }
   auto add = [&](bool isThere, const std::string &word, const std::string &name, const std::string &type) {
     if (!isThere)
       return;
@@ -46,10 +56,10 @@ std::string textOf(const Recurrence &c) {
   add(c.delta, "beta", "beta", tensor({kTexts, c.T, c.H, 1}));
   add(c.past, "past", "past", state);
   add(c.documents, "within", "starts", tensor({kTexts, c.T}, "i32"));
-  return "func.func @f(" + arguments + ") -> (" + y + ", " + state +
-         ") {\n  %y, %s = graph.linear_attention %q, %k, %v, " + "0.3" + operands +
-         " {chunk = " + std::to_string(c.chunk) + " : i64" + (c.delta ? ", delta" : "") + "} : " + q + ", " + k + ", " +
-         v + " -> " + y + ", " + state + "\n  return %y, %s : " + y + ", " + state + "\n}";
+  return "func.func @f(" + arguments + ") -> (" + y + ", " + state + ") {\n" + repeats +
+         "  %y, %s = graph.linear_attention %q, %k, %v, " + "0.3" + operands + " {chunk = " + std::to_string(c.chunk) +
+         " : i64" + (c.delta ? ", delta" : "") + "} : " + q + ", " + k + ", " + v + " -> " + y + ", " + state +
+         "\n  return %y, %s : " + y + ", " + state + "\n}";
 }
 
 /// Each row of `width` elements with the norm 1, as transformers has keys.
@@ -181,6 +191,27 @@ const Recurrence kRecurrences[] = {
      .past = true},
     {.name = "gated_delta_rows", .T = 70, .chunk = 64, .delta = true, .decays = 2, .past = true, .Hq = 4},
     {.name = "gated_delta_rows_deep", .T = 40, .chunk = 16, .delta = true, .decays = 2, .input = Input::DeepDecays},
+    {.name = "linear_shared", .T = 10, .chunk = 4, .past = true, .Hq = 6, .H = 6, .shared = 2},
+    {.name = "gated_shared", .T = 13, .chunk = 4, .decays = 1, .Hq = 4, .H = 4, .shared = 1},
+    {.name = "gated_shared_deep",
+     .T = 40,
+     .chunk = 16,
+     .decays = 1,
+     .input = Input::DeepDecays,
+     .past = true,
+     .Hq = 4,
+     .H = 4,
+     .shared = 2},
+    {.name = "gated_shared_documents",
+     .T = 22,
+     .chunk = 8,
+     .decays = 1,
+     .documents = true,
+     .Hq = 4,
+     .H = 4,
+     .shared = 2},
+    {.name = "linear_shared_documents", .T = 11, .chunk = 4, .documents = true, .Hq = 4, .H = 4, .shared = 2},
+    {.name = "delta_shared", .T = 13, .chunk = 4, .delta = true, .decays = 1, .Hq = 4, .H = 4, .shared = 2},
     {.name = "linear_documents", .T = 11, .chunk = 4, .documents = true},
     {.name = "gated_documents", .T = 11, .chunk = 4, .decays = 1, .documents = true, .Hq = 4},
     {.name = "delta_documents", .T = 22, .chunk = 8, .delta = true, .documents = true},

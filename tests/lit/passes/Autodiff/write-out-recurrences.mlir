@@ -18,3 +18,17 @@ func.func @forward(%q: tensor<1x7x1x2xf32>, %v: tensor<1x7x1x3xf32>, %w: tensor<
   %z = graph.causal_convolution %x, %w : tensor<1x7x3xf32>, tensor<3x3xf32>
   return %z : tensor<1x7x3xf32>
 }
+
+// Heads of queries and keys that all of values share are multiplied once, and the states of these stand side by side: (2, 3 heads * 3).
+// CHECK-LABEL: func @shared
+// CHECK-NOT: tensor<1x7x3x2xf32>
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_b} : tensor<2x4x2xf32>, tensor<2x4x2xf32> -> tensor<2x4x4xf32>
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors} : tensor<6x4x4xf32>, tensor<6x4x3xf32> -> tensor<6x4x3xf32>
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<1x4x2xf32>, tensor<1x4x9xf32> -> tensor<1x2x9xf32>
+// CHECK: return
+func.func @shared(%few: tensor<1x7x1x1x2xf32>, %v: tensor<1x7x3x3xf32>, %g: tensor<1x7x3x1xf32>) -> tensor<1x7x3x3xf32> {
+  %all = graph.broadcast %few : tensor<1x7x1x1x2xf32> -> tensor<1x7x1x3x2xf32>
+  %q = graph.reshape %all : tensor<1x7x1x3x2xf32> -> tensor<1x7x3x2xf32>
+  %y, %s = graph.linear_attention %q, %q, %v, 1.0 decay %g : tensor<1x7x3x1xf32> {chunk = 4 : i64} : tensor<1x7x3x2xf32>, tensor<1x7x3x2xf32>, tensor<1x7x3x3xf32> -> tensor<1x7x3x3xf32>, tensor<1x3x2x3xf32>
+  return %y : tensor<1x7x3x3xf32>
+}
