@@ -253,7 +253,7 @@ private:
       return;
     Expr g = chunked(op.getDecay());
     Expr least = constantLike(g, kLeastDecay);
-    g = select(g > least, g, least);
+    g = select(g < least, least, g); // what is not a number stays so
     decay = g;
     if (g.dim(2) == 1) {
       Expr row = indexAlong(g, {1, C, C}, 1), column = indexAlong(g, {1, C, C}, 2);

@@ -230,6 +230,26 @@ std::string caseName(const testing::TestParamInfo<Recurrence> &info) {
 
 INSTANTIATE_TEST_SUITE_P(LinearAttention, RecurrenceTest, testing::ValuesIn(kRecurrences), caseName);
 
+/// A decay that is not a number is seen in the result, as everywhere else; one of -inf is not.
+TEST(LinearAttention, HandsOnWhatIsNotANumber) {
+  const Recurrence gated{.name = "gated", .T = 6, .chunk = 4, .delta = true, .decays = 1};
+  GraphContext context;
+  auto module = context.parse(textOf(gated));
+  ASSERT_TRUE(module);
+  auto function = module->lookupSymbol<func::FuncOp>("f");
+  ASSERT_TRUE(succeeded(decomposeInPlace(function)));
+  Tensors arguments = argumentsOf(gated, function);
+  auto isFinite = [&] {
+    auto results = interpret(function, arguments);
+    return succeeded(results) && llvm::all_of((*results)[0].reals, [](double x) { return std::isfinite(x); });
+  };
+  EXPECT_TRUE(isFinite());
+  arguments[3].reals[2] = -INFINITY;
+  EXPECT_TRUE(isFinite());
+  arguments[3].reals[2] = NAN;
+  EXPECT_FALSE(isFinite());
+}
+
 TEST(LinearAttention, TakesAtMostSixtyFourChunks) {
   for (int64_t sequence = 2; sequence <= 16384; ++sequence) {
     const int64_t chunk = graph::chunkOf(sequence);
