@@ -1,4 +1,5 @@
 #include "frontends/huggingface/Config.h"
+#include "runtime/Core/Json.h"
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +22,7 @@ StatusOr<Config> Config::parse(const std::string &text, const std::string &place
     isDeep |= depth > kDeepest;
     return !isDeep;
   };
-  Json json = Json::parse(text, guard, /*allow_exceptions=*/false);
+  Json json = Json::parse(withPythonsNumbers(text), guard, /*allow_exceptions=*/false);
   if (isDeep)
     return dataLoss(place + ": is nested deeper than " + std::to_string(kDeepest) +
                     " levels, which is not a configuration");

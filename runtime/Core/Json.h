@@ -1,6 +1,7 @@
 // JSON from files that anybody may have written.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace ztc {
@@ -29,12 +30,17 @@ inline bool isJsonTooDeep(std::string_view text) {
   return false;
 }
 
-/// The value of a text, without exceptions; a discarded value, which is not an object, array or number, where it is
-/// none or lies too deep.
+/// A text in which Python has written Infinity, -Infinity or NaN, which JSON lacks: each becomes what transformers
+/// writes since its version 5, {"__float__": "Infinity"}.
+std::string withPythonsNumbers(std::string_view text);
+
+/// The value of a text, Python's numbers included, without exceptions; a discarded value, which is not an object, array
+/// or number, where it is none or lies too deep.
 template <typename Json = nlohmann::json> Json parseJson(std::string_view text) {
   if (isJsonTooDeep(text))
     return Json(nlohmann::detail::value_t::discarded);
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json::parse(withPythonsNumbers(text), nullptr, /*allow_exceptions=*/false) : value;
 }
 
 } // namespace ztc

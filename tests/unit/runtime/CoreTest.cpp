@@ -1,6 +1,7 @@
 // Sizes, SHA-256, random streams and processor features against published or exhaustive references.
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Core/Crc32c.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Core/NearestName.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Print.h"
@@ -14,6 +15,16 @@
 using namespace ztc;
 
 namespace {
+
+TEST(Json, PythonsNumbersAreRead) {
+  const auto json = parseJson(R"({"limit": [0.0, Infinity, -Infinity, NaN], "Infinity": "NaN \"Infinity\""})");
+  ASSERT_TRUE(json.is_object());
+  const auto named = [](const char *name) { return nlohmann::json{{"__float__", name}}; };
+  EXPECT_EQ(json["limit"], (nlohmann::json{0.0, named("Infinity"), named("-Infinity"), named("NaN")}));
+  EXPECT_EQ(json["Infinity"], "NaN \"Infinity\"");
+  for (const char *text : {"{\"a\": Infinit}", "Infinity \\", "{\"a\": \"Infinity"})
+    EXPECT_FALSE(parseJson(text).is_object() && parseJson(text).contains("a")) << text;
+}
 
 TEST(Numbers, AsPeopleWriteThem) {
   for (const auto &[text, number] :
