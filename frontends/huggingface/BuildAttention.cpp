@@ -217,7 +217,7 @@ Value DecoderBuilder::scaledByPosition(const Attention &a, Value query) {
 
 /// The result `y` of attention, (B, S, H * width), times its gate, which reads `x`.
 Value DecoderBuilder::gated(const Attention &a, const std::string &path, Value x, Value y, int64_t width) {
-  if (a.outputGate == OutputGate::None)
+  if (a.outputGate == OutputGate::None || a.outputGate == OutputGate::SigmoidOfQueries)
     return y;
   bool isPerHead = a.outputGate == OutputGate::SoftplusPerHead;
   int64_t numbers = isPerHead ? a.heads : a.heads * width;
@@ -242,7 +242,8 @@ std::vector<Value> DecoderBuilder::projections(const Layer &layer, const std::st
   auto projected = [&](const std::string &name, int64_t width) {
     return linear(inside(path, name), x, decoder.hidden, width, a.queryBias);
   };
-  std::vector<Value> parts{projected(names.query, a.heads * a.headWidth)};
+  const bool hasGates = a.outputGate == OutputGate::SigmoidOfQueries;
+  std::vector<Value> parts{projected(names.query, (hasGates ? 2 : 1) * a.heads * a.headWidth)};
   if (layer.keysOf >= 0)
     return parts;
   parts.push_back(projected(names.key, a.keyHeads * a.headWidth));
@@ -259,7 +260,13 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   if (a.latent)
     return latentAttention(layer, path, x);
   const int64_t widths[] = {a.headWidth, a.headWidth, a.valueWidth ? a.valueWidth : a.headWidth};
-  std::vector<Value> parts = projections(layer, path, x);
+  x = scaled(x, a.inputScale);
+  std::vector<Value> parts = projections(layer, path, x), halves;
+  if (a.outputGate == OutputGate::SigmoidOfQueries) {
+    graph.setScope(checkpoint.ownName(path));
+    halves = split(reshape(parts[0], {0, 0, a.heads, 2 * a.headWidth}), {a.headWidth, a.headWidth});
+    parts[0] = halves[0];
+  }
   const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
   bool hasHeadNorms = a.headNorms != HeadNorms::None && a.headNorms != HeadNorms::Whole;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -270,7 +277,7 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     graph.setScope(checkpoint.ownName(path));
     if (a.clip > 0)
       parts[i] = graph.add("Clip", {parts[i], graph.scalar(float(-a.clip)), graph.scalar(float(a.clip))});
-    parts[i] = reshape(parts[i], {0, 0, heads, widths[i]});
+    parts[i] = reshape(i == 1 ? scaled(parts[i], a.keyScale) : parts[i], {0, 0, heads, widths[i]});
     if (i < 2 && hasHeadNorms && !a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
     if (i == 2 && a.normsValues)
@@ -293,11 +300,13 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   int64_t wide = a.heads * widths[2];
   y = gated(a, path, x, reshape(y, {0, 0, wide}), widths[2]);
+  if (!halves.empty())
+    y = graph.add("Mul", {y, graph.add("Sigmoid", {reshape(halves[1], {0, 0, wide})})});
   y = linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias && names.outputBias.empty());
   graph.setScope(checkpoint.ownName(path));
   if (a.outputBias && !names.outputBias.empty())
     y = graph.add("Add", {y, parameter(inside(path, names.outputBias), {decoder.hidden})});
-  return y;
+  return scaled(y, a.resultScale);
 }
 
 } // namespace ztc::huggingface

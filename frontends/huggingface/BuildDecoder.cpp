@@ -168,13 +168,32 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
     graph.setScope(checkpoint.ownName(module));
     if (f.cutoff)
       parts[0] = sparse(parts[0], *f.cutoff);
+    parts[0] = scaled(parts[0], f.gateScale);
     y = graph.add("Mul", {activate(f.activation, module, parts[0]), parts[1]});
   }
-  return linear(inside(module, decoder.names.down), y, f.width, hidden, f.bias);
+  return scaled(linear(inside(module, decoder.names.down), y, f.width, hidden, f.bias), f.resultScale);
+}
+
+/// Attention, or what the layer has in its place.
+Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x) {
+  const BlockNames &names = decoder.names;
+  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace)
+    return attention(layer, inside(path, names.attention), x);
+  if (layer.attendsToo) {
+    Value seen = attention(layer, inside(path, names.attention), x),
+          read = stateSpace(*layer.stateSpace, inside(path, names.stateSpace), x);
+    graph.setScope(checkpoint.ownName(path));
+    return graph.add("Add", {read, seen});
+  }
+  keysAndValues.emplace_back(); // none that a later layer might see
+  if (layer.convolution)
+    return shortConvolution(*layer.convolution, inside(path, names.convolution), x);
+  return layer.deltaNet ? deltaNet(*layer.deltaNet, inside(path, names.deltaNet), x)
+                        : stateSpace(*layer.stateSpace, inside(path, names.stateSpace), x);
 }
 
 Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x) {
-  const BlockNames &names = decoder.names;
+  const BlockNorms &norms = layer.norms ? *layer.norms : decoder.names;
   auto normed = [&](const std::string &name, Value value) {
     return name.empty() ? value : norm(inside(path, name), value, decoder.hidden, decoder.norm);
   };
@@ -182,22 +201,26 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     graph.setScope(checkpoint.ownName(path));
     return graph.add("Add", {to, scaled(what, decoder.residualScale)});
   };
-  if (decoder.normsAfterSum) {
-    x = normed(names.attentionNorm, added(x, attention(layer, inside(path, names.attention), x)));
-    return normed(names.feedForwardNorm, added(x, feedForward(layer, path, x, x)));
+  if (layer.halves != Layer::Halves::Both) {
+    Value in = normed(norms.attentionNorm, x);
+    return added(x, layer.halves == Layer::Halves::First ? mixed(layer, path, in) : feedForward(layer, path, x, in));
   }
-  Value in = layer.lacksAttentionNorm ? x : normed(names.attentionNorm, x);
-  Value seen = normed(names.afterAttentionNorm, attention(layer, inside(path, names.attention), in));
+  if (decoder.normsAfterSum) {
+    x = normed(norms.attentionNorm, added(x, mixed(layer, path, x)));
+    return normed(norms.feedForwardNorm, added(x, feedForward(layer, path, x, x)));
+  }
+  Value in = layer.lacksAttentionNorm ? x : normed(norms.attentionNorm, x);
+  Value seen = normed(norms.afterAttentionNorm, mixed(layer, path, in));
   if (decoder.isParallel) {
-    Value between = names.feedForwardNorm.empty() ? in : normed(names.feedForwardNorm, x);
+    Value between = norms.feedForwardNorm.empty() ? in : normed(norms.feedForwardNorm, x);
     Value both = graph.add("Add", {seen, feedForward(layer, path, x, between)});
     return added(x, both);
   }
   x = added(decoder.addsToNormed ? in : x, seen);
-  Value between = normed(names.feedForwardNorm, x), thought = feedForward(layer, path, x, between);
-  bool isMixture = layer.feedForward.experts && !names.afterMixtureNorm.empty();
+  Value between = normed(norms.feedForwardNorm, x), thought = feedForward(layer, path, x, between);
+  bool isMixture = layer.feedForward.experts && !decoder.names.afterMixtureNorm.empty();
   return added(decoder.addsToNormed ? between : x,
-               normed(isMixture ? names.afterMixtureNorm : names.afterFeedForwardNorm, thought));
+               normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought));
 }
 
 Value DecoderBuilder::head(Value x) {

@@ -29,6 +29,7 @@ private:
   Value embed(Value tokens);
   Value lookedUp(const std::string &module, Value tokens, int64_t count, int64_t width);
   Value scaledBlock(const std::string &path, Value x);
+  Value mixed(const Layer &layer, const std::string &path, Value x);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value head(Value x);
   Value positionRows();
@@ -53,6 +54,27 @@ private:
   Value modalities(const std::string &path, Value x);
   Value augmentedResidual(const std::string &path, Value x);
   Value blockOfStreams(const Layer &layer, const std::string &path, Value streams, Value inputs, int64_t index);
+
+  // BuildConvolution.cpp
+  Value causalConvolution(const std::vector<std::string> &modules, Value x, const std::vector<int64_t> &sizes,
+                          int64_t taps, bool hasBias, Activation activation);
+  Value shortConvolution(const ShortConvolution &convolution, const std::string &path, Value x);
+  // BuildDeltaNet.cpp
+  /// (B, S, heads * width) each; queries, keys and values in one or in three.
+  struct DeltaInputs {
+    std::vector<Value> mixed;
+    Value gate, b, a;
+  };
+  Value sharedHeads(Value x, int64_t from, int64_t to, int64_t width);
+  Value unitHeads(Value x, int64_t heads, int64_t width);
+  Value stateStep(const std::string &path, Value x, int64_t heads);
+  Value stateDecay(const std::string &path, Value step, int64_t heads);
+  DeltaInputs deltaInputs(const DeltaNet &delta, const std::string &path, Value x);
+  Value deltaNet(const DeltaNet &delta, const std::string &path, Value x);
+
+  // BuildStateSpace.cpp
+  Value gatedNorm(const StateSpace &space, const std::string &path, Value x, Value gate);
+  Value stateSpace(const StateSpace &space, const std::string &path, Value x);
 
   // BuildActivation.cpp
   Value activate(Activation activation, const std::string &module, Value x);
@@ -93,6 +115,7 @@ private:
   Value zerosLike(Value x);
   Value nearShares(const Experts &experts, Value logits);
   Value sharedExpert(const FeedForward &feedForward, const std::string &path, Value x);
+  Value plainExpert(const Layer &layer, const std::string &own, int64_t index, Value x);
   Value gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
   Value clampedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
 

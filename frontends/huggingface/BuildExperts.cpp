@@ -115,6 +115,24 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
   return graph.add("Mul", {placed, parameter(inside(path, decoder.names.expertScale), {e.count})});
 }
 
+/// An expert without a gate; `own`: what all of them are below. A program that saves transformers' state_dict() leaves
+/// them as tensors of three dimensions.
+Value DecoderBuilder::plainExpert(const Layer &layer, const std::string &own, int64_t index, Value x) {
+  const FeedForward &f = layer.feedForward;
+  const BlockNames &names = decoder.names;
+  const std::string module = inside(own, std::to_string(index));
+  auto product = [&](const std::string &name, Value of, int64_t in, int64_t out) {
+    if (!checkpoint.has(inside(own, name)))
+      return linear(inside(module, name), of, in, out, false);
+    Value one = graph.add("Gather", {parameter(inside(own, name), {f.experts->count, out, in}), graph.integer(index)},
+                          {{"axis", int64_t(0)}});
+    return graph.add("MatMul", {of, graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}})});
+  };
+  Value y = product(names.expertUp, x, decoder.hidden, f.width);
+  graph.setScope(checkpoint.ownName(module));
+  return product(names.expertDown, activate(f.activation, own, y), f.width, decoder.hidden);
+}
+
 Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
   const FeedForward &f = layer.feedForward;
   const BlockNames &names = decoder.names;
@@ -152,6 +170,8 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
     Value gate = activate(f.activation, own, product(names.expertGate));
     return graph.add("MatMul", {graph.add("Mul", {gate, product(names.expertUp)}), matrix(names.expertDown)});
   }
+  if (!f.isGated)
+    return plainExpert(layer, own, index, x);
   Value gate = linear(inside(module, names.expertGate), x, hidden, f.width, false),
         up = linear(inside(module, names.expertUp), x, hidden, f.width, false);
   graph.setScope(checkpoint.ownName(module));

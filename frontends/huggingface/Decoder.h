@@ -1,6 +1,8 @@
 // What a decoder computes, as data: each family fills it from its configuration, one builder makes the graph.
 #pragma once
+#include "frontends/huggingface/Activation.h"
 #include "frontends/huggingface/Rope.h"
+#include "frontends/huggingface/TokenMixers.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,27 +24,6 @@ enum class NormKind {
 struct Norm {
   NormKind kind = NormKind::Rms;
   double epsilon = 1e-6;
-};
-
-/// transformers' names of activations that ztc builds.
-enum class Activation {
-  Silu,
-  GeluTanh,
-  Gelu,
-  QuickGelu,   ///< x * sigmoid(1.702 x)
-  ClippedGelu, ///< within -10 and 10
-  Relu,
-  Relu6, ///< 6 at most
-  ReluSquared,
-  LeakyRelu, ///< 0.01 x below 0
-  HardSwish,
-  Mish,
-  Tanh,
-  Sigmoid,
-  Laplace, ///< the distribution function of a normal distribution (arXiv:2209.10655, section 3.4)
-  SqrtSoftplus,
-  Linear,
-  Xielu, ///< arXiv:2411.13010, with two learned numbers below the module: act_fn.alpha_p, act_fn.alpha_n
 };
 
 /// Norms of queries and keys after their projections.
@@ -77,13 +58,16 @@ enum class OutputGate {
   None,
   Sigmoid,
   Softplus,
-  SoftplusPerHead, ///< one number for all of a head
+  SoftplusPerHead,  ///< one number for all of a head
+  SigmoidOfQueries, ///< the queries' projection gives it: for each head the query, then its gate
 };
 
 struct Attention {
   int64_t heads = 0, keyHeads = 0, headWidth = 0;
-  int64_t valueWidth = 0;     ///< of a head's values, where it is not `headWidth`
-  double valueScale = 1;      ///< of values
+  int64_t valueWidth = 0; ///< of a head's values, where it is not `headWidth`
+  double valueScale = 1;  ///< of values
+  double keyScale = 1;    ///< of keys, before they turn
+  double inputScale = 1, resultScale = 1;
   bool valuesAreKeys = false; ///< values are what the keys' projection gives, before its norm and rotation
   bool normsValues = false;   ///< values have a norm per head too, without a weight
   double scale = 0;           ///< of the scores
@@ -150,15 +134,31 @@ struct FeedForward {
   bool isGated = true;
   bool isFused = false; ///< one projection for gate and up, in this order
   bool bias = false;
+  double gateScale = 1, resultScale = 1; ///< of the gate before its activation, and of what the whole gives
   /// Of the gate's products those count that exceed their mean by so many deviations, and what they exceed it by
   /// (Gemma 3n); rounded to the type that the model computes in.
   std::optional<double> cutoff;
   std::optional<Experts> experts;
 };
 
+/// Where the norms of a block stand; names are below the layer, empty where there is none.
+struct BlockNorms {
+  std::string attentionNorm = "input_layernorm"; ///< before attention
+  std::string afterAttentionNorm;                ///< of its result
+  std::string feedForwardNorm = "post_attention_layernorm";
+  std::string afterFeedForwardNorm;
+};
+
 struct Layer {
   Attention attention;
+  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next two
+  std::optional<DeltaNet> deltaNet;
+  std::optional<StateSpace> stateSpace;
+  bool attendsToo = false; ///< attention is beside the state space model: both read the same input
+  /// What of a block there is, where it is not attention and a feed-forward.
+  enum class Halves { Both, First, Second } halves = Halves::Both;
   FeedForward feedForward;
+  std::optional<BlockNorms> norms; ///< where they are not the decoder's
   int64_t window = 0;              ///< keys that a query sees, itself included; 0: all before it
   bool windowIsChunk = false;      ///< rows are cut into chunks of `window` instead, and no query sees another chunk
   bool isSliding = false;          ///< its type is sliding_attention, also where the window is null
@@ -167,14 +167,11 @@ struct Layer {
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
 };
 
-/// Where the norms of a block stand; names are below the layer, empty where there is none.
-struct BlockNames {
-  std::string attentionNorm = "input_layernorm"; ///< before attention
-  std::string afterAttentionNorm;                ///< of its result
-  std::string feedForwardNorm = "post_attention_layernorm";
-  std::string afterFeedForwardNorm;
+/// Names of a block's parts, below the layer.
+struct BlockNames : BlockNorms {
   std::string afterMixtureNorm; ///< instead of it, where the feed-forward is a mixture
   std::string attention = "self_attn", feedForward = "mlp";
+  std::string convolution = "conv", deltaNet = "linear_attn", stateSpace = "mamba"; ///< in the place of attention
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
   std::string outputGate = "gate_proj"; ///< below `attention`

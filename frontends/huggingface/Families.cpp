@@ -110,32 +110,32 @@ static constexpr Family kFamilies[] = {
     {"cohere_compass_text", fillCohereCompass},
     {"flint", fillFlint},
     {"kolibri1", fillKolibri},
+    {"lfm2", fillLfm2},
+    {"lfm2_moe", fillLfm2Moe},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
     "qwen3_next",
-    "qwen3_5",
     "qwen3_5_text",
-    "qwen3_5_moe",
     "qwen3_5_moe_text",
-    "jamba",
+    "olmo_hybrid",
+    "granitemoehybrid",
     "bamba",
     "falcon_h1",
-    "granitemoehybrid",
+    "nemotron_h",
+    "mamba2",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "jamba",
     "zamba",
     "zamba2",
     "mamba",
-    "mamba2",
     "falcon_mamba",
-    "nemotron_h",
-    "lfm2",
-    "lfm2_moe",
     "minimax",
     "recurrent_gemma",
     "rwkv",
     "kimi_linear",
-    "olmo_hybrid",
     "plamo2",
     "xlstm",
     "bailing_hybrid",
@@ -265,6 +265,7 @@ static constexpr Wrapper kWrappers[] = {
     {"gemma3n", "gemma3n_text", true, true},
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
+    {"lfm2_vl", "lfm2", true},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
@@ -291,7 +292,7 @@ std::string familyNames() {
 std::string whyRefused(const std::string &modelType) {
   for (const char *hybrid : kHybrids)
     if (modelType == hybrid)
-      return "has recurrent or convolutional layers (a hybrid or state-space model), which ztc does not build";
+      return "has recurrent or convolutional layers of a kind that ztc does not build";
   for (const char *encoder : kEncoders)
     if (modelType == encoder)
       return "is an encoder, whose tokens see those after them, which ztc does not build";

@@ -240,5 +240,7 @@ void fillModernBert(Config &config, Decoder &decoder);
 void fillCohereCompass(Config &config, Decoder &decoder);
 void fillFlint(Config &config, Decoder &decoder);
 void fillKolibri(Config &config, Decoder &decoder);
+void fillLfm2(Config &config, Decoder &decoder);
+void fillLfm2Moe(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

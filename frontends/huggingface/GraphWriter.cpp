@@ -8,8 +8,9 @@
 
 namespace ztc::huggingface {
 
-/// Of the default domain: the first with RMSNormalization, RotaryEmbedding and Attention.
-static constexpr int64_t kOpset = 23, kIrVersion = 11;
+/// Of the default domain: the first with RMSNormalization, RotaryEmbedding and Attention; and the first with
+/// CausalConvWithState and LinearAttention, which graphs of them alone declare.
+static constexpr int64_t kOpset = 23, kIrVersion = 11, kRecurrentOpset = 27, kRecurrentIrVersion = 13;
 
 struct GraphWriter::State {
   ::onnx::ModelProto model;
@@ -116,6 +117,10 @@ GraphWriter::Value GraphWriter::nameOf(std::string_view op) {
 
 std::vector<GraphWriter::Value> GraphWriter::addMany(std::string_view op, std::vector<Value> inputs, unsigned outputs,
                                                      const std::vector<NodeAttribute> &attributes) {
+  if (op == "CausalConvWithState" || op == "LinearAttention") {
+    state->model.set_ir_version(kRecurrentIrVersion);
+    state->model.mutable_opset_import(0)->set_version(kRecurrentOpset);
+  }
   ::onnx::NodeProto &node = *state->graph().add_node();
   node.set_op_type(std::string(op));
   // "/model.layers.0.mlp/Mul_7": the path between the slashes is the module's, as TorchScript writes it.

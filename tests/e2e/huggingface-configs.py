@@ -48,7 +48,7 @@ REFUSED = [
     ("IQuest-Coder with clamped heads", "llama-heads", but(model_type="iquestcoder", clip_qkv=3.0), "clip_qkv is 3.0"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
-      for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1", "lfm2", "minimax")),
+      for name in ("jamba", "mamba", "falcon_mamba", "zamba2", "minimax", "rwkv", "recurrent_gemma", "kimi_linear")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
@@ -93,6 +93,10 @@ REFUSED = [
     ("widths of other layers", "gemma3n", but(intermediate_size=[40, 36]), "intermediate_size has 2 entries for 4 layers"),
     ("widths that are none", "gemma3n", but(intermediate_size=[40, 0, 40, 40]), "which is not a size of each layer"),
     ("streams without inputs of layers", "gemma3n", but(hidden_size_per_layer_input=0), "hidden_size_per_layer_input is 0"),
+    ("LFM2's layers of another type", "lfm2", but(layer_types=["conv", "sliding_attention", "conv"]), "layer_types has 'sliding_attention'; ztc builds full_attention and conv"),
+    ("LFM2's mixture without types of layers", "lfm2-moe", but(layer_types=None), "layer_types is null; this model type needs one for each layer"),
+    ("LFM2's convolution of another width", "lfm2", but(conv_L_cache=4), "model.layers.0.conv.conv.weight has shape (24, 1, 3), config.json asks for (24, 1, 4)"),
+    ("LFM2's feed-forwards of no width", "lfm2", but(block_ffn_dim_multiplier=0.0), "block_ffn_dim_multiplier makes feed-forwards of 0"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
     ("a window that Qwen3 does not use in a layer that has one", "qwen3", but(use_sliding_window=False), "layer_types has 'sliding_attention', and use_sliding_window is false"),
@@ -129,6 +133,8 @@ SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_expe
          "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
+# and what a default lacks without which transformers makes no model either
+LACKED = {"lfm2_moe": {"layer_types": ["conv", "full_attention"]}}
 
 
 def known_keys(work, version):
@@ -138,7 +144,7 @@ def known_keys(work, version):
             continue
         begin = time.monotonic()
         widths = {k: v[:2] for k, v in config.items() if k == "intermediate_size" and isinstance(v, list)}
-        done = attempt(work, "llama-heads", lambda _: config | {k: v for k, v in SMALL.items() if k in config} | widths, weights=False,
+        done = attempt(work, "llama-heads", lambda _: config | {k: v for k, v in SMALL.items() if k in config} | widths | LACKED.get(name, {}), weights=False,
                        command=("compile", "--to=import", "-o", os.devnull))
         seconds, said = time.monotonic() - begin, done.stdout + done.stderr
         check(f"defaults of {name}, version {version}: every key is known", done.returncode == 0 and "does not read" not in said,

@@ -307,6 +307,24 @@ FOLDERS |= {
         "4": lambda c: changed(c, ["rope_parameters", "tie_word_embeddings"], rope_theta=90000.0, rope_local_base_freq=5000.0, rope_scaling=None)}),
 }
 
+# Convolutions and recurrent linear attention beside attention
+CONVOLVES = ["conv", "full_attention", "conv"]
+RECURS = ["linear_attention", "linear_attention", "full_attention"]
+DELTA = dict(head_dim=12, num_hidden_layers=3, layer_types=RECURS, linear_key_head_dim=12, linear_value_head_dim=10, linear_num_key_heads=2, linear_num_value_heads=4,
+             linear_conv_kernel_dim=4, rms_norm_eps=0.02)  # of 1e-6 a result about 0 is a direction that a rounding turns
+QWEN35_VISION = dict(depth=1, hidden_size=16, out_hidden_size=24, num_heads=2, intermediate_size=24, num_position_embeddings=16)
+FOLDERS |= {
+    "lfm2": ("lfm2", base(**LITTLE | dict(intermediate_size=60), num_hidden_layers=3, layer_types=CONVOLVES, conv_bias=True, block_multiple_of=8, block_ffn_dim_multiplier=0.7,
+                          tie_word_embeddings=True, pad_token_id=0), {
+        "old": lambda c: changed(version4()(c), ["layer_types", "tie_word_embeddings", "intermediate_size"], full_attn_idxs=[1], block_ff_dim=60, tie_embedding=True,
+                                 block_use_swiglu=True)}),
+    "lfm2-moe": ("lfm2_moe", base(**LITTLE, num_hidden_layers=3, layer_types=CONVOLVES, num_experts=4, moe_intermediate_size=20, num_dense_layers=1, conv_L_cache=4,
+                                  routed_scaling_factor=1.3, **EXPERTS), {"4": version4()}),
+    "lfm2-vl": ("lfm2_vl", dict(projector_hidden_size=16, vision_config=VISION | dict(model_type="siglip2_vision_model", num_patches=16), text_config=base(
+        **LITTLE, model_type="lfm2", layer_types=CONVOLVES[:2], block_auto_adjust_ff_dim=False, pad_token_id=0)), {}),
+}
+
+
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
 QWEN3_VISION = dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24, num_position_embeddings=16, deepstack_visual_indexes=[0])
@@ -383,13 +401,15 @@ def build(name):
             if parameter.ndim == 1 or parameter.abs().max() == 0:
                 parameter.add_(0.1 * torch.randn(parameter.shape))
         for name, buffer in [*model.named_buffers(), *model.named_parameters()]:
-            if "correction_bias" in name:  # zeros at first, and of effect on the choice of experts
+            if "correction_bias" in name or kind == "lfm2_moe" and name.endswith("expert_bias"):  # zeros at first, and of effect on the choice of experts
                 buffer.copy_(0.3 * torch.randn(buffer.shape))
             elif "layer_scalar" in name:  # ones at first, and no parameters
                 buffer.copy_((1 + 0.3 * torch.randn(buffer.shape)).bfloat16())
         for name, parameter in model.named_parameters():
             if kind.startswith(("gemma3n", "gemma4")) and name.endswith("k_norm.weight"):  # its scores are not scaled: by these weights, which are about 1 in a fresh model
                 parameter.mul_(0.3)
+            elif name.endswith("dt_bias"):  # states that live for some tokens: fresh ones decay at once
+                parameter.sub_(2.5)
         for parameter in model.parameters():
             parameter.copy_(torch.nan_to_num(parameter).clamp(-9, 9).bfloat16())  # kept in 16 bits: half the size, and its reader is tested
     return model.eval()
