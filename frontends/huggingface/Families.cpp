@@ -112,21 +112,19 @@ static constexpr Family kFamilies[] = {
     {"kolibri1", fillKolibri},
     {"lfm2", fillLfm2},
     {"lfm2_moe", fillLfm2Moe},
+    {"qwen3_next", fillQwen3Next},
+    {"qwen3_5_text", fillQwen35},
+    {"qwen3_5_moe_text", fillQwen35Moe},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "qwen3_next",
-    "qwen3_5_text",
-    "qwen3_5_moe_text",
     "olmo_hybrid",
     "granitemoehybrid",
     "bamba",
     "falcon_h1",
     "nemotron_h",
     "mamba2",
-    "qwen3_5",
-    "qwen3_5_moe",
     "jamba",
     "zamba",
     "zamba2",
@@ -266,6 +264,8 @@ static constexpr Wrapper kWrappers[] = {
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
     {"lfm2_vl", "lfm2", true},
+    {"qwen3_5", "qwen3_5_text", false},
+    {"qwen3_5_moe", "qwen3_5_moe_text", false},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {

@@ -104,6 +104,9 @@ void shareKeys(Config &config, Decoder &decoder, int64_t otherwise);
 /// Reads hidden_size_per_layer_input, 0 of which is none, and the size of its table.
 void setLayerInputs(Config &config, Decoder &decoder);
 
+/// Heads of values share those of queries and keys evenly, else an error.
+void checkDeltaNet(Config &config, const DeltaNet &delta);
+
 /// Defaults of DeepSeek's mixture of experts.
 struct DeepSeekExperts {
   int64_t count = 0, perToken = 1, width = 2048, shared = 0, firstDense = 0, groups = 1, chosenGroups = 1;
@@ -242,5 +245,8 @@ void fillFlint(Config &config, Decoder &decoder);
 void fillKolibri(Config &config, Decoder &decoder);
 void fillLfm2(Config &config, Decoder &decoder);
 void fillLfm2Moe(Config &config, Decoder &decoder);
+void fillQwen3Next(Config &config, Decoder &decoder);
+void fillQwen35(Config &config, Decoder &decoder);
+void fillQwen35Moe(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

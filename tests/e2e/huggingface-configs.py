@@ -97,6 +97,7 @@ REFUSED = [
     ("LFM2's mixture without types of layers", "lfm2-moe", but(layer_types=None), "layer_types is null; this model type needs one for each layer"),
     ("LFM2's convolution of another width", "lfm2", but(conv_L_cache=4), "model.layers.0.conv.conv.weight has shape (24, 1, 3), config.json asks for (24, 1, 4)"),
     ("LFM2's feed-forwards of no width", "lfm2", but(block_ffn_dim_multiplier=0.0), "block_ffn_dim_multiplier makes feed-forwards of 0"),
+    ("heads of values that heads of keys do not share evenly", "qwen3-next", but(linear_num_value_heads=3), "linear_num_value_heads 3 is not a multiple of linear_num_key_heads 2"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
     ("a window that Qwen3 does not use in a layer that has one", "qwen3", but(use_sliding_window=False), "layer_types has 'sliding_attention', and use_sliding_window is false"),

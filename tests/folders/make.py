@@ -322,6 +322,13 @@ FOLDERS |= {
                                   routed_scaling_factor=1.3, **EXPERTS), {"4": version4()}),
     "lfm2-vl": ("lfm2_vl", dict(projector_hidden_size=16, vision_config=VISION | dict(model_type="siglip2_vision_model", num_patches=16), text_config=base(
         **LITTLE, model_type="lfm2", layer_types=CONVOLVES[:2], block_auto_adjust_ff_dim=False, pad_token_id=0)), {}),
+    "qwen3-next": ("qwen3_next", base(**LITTLE, **DELTA, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, mlp_only_layers=[1], **EXPERTS), {
+        "4": lambda c: changed(version4()(c), ["layer_types"], full_attention_interval=3)}),
+    "qwen3-5": ("qwen3_5_text", base(**LITTLE, **DELTA, tie_word_embeddings=True, attention_bias=True, rope_parameters=rope(
+        "default", mrope_section=[1, 1, 1], mrope_interleaved=True, partial_rotary_factor=0.5)), {
+        "no-types": lambda c: changed(c, ["layer_types"], full_attention_interval=3, attn_output_gate=True)}),
+    "qwen3-5-moe": ("qwen3_5_moe", dict(vision_config=QWEN35_VISION, experts="eager", text_config=base(
+        **LITTLE, **DELTA | dict(num_hidden_layers=2, layer_types=RECURS[1:]), num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, num_experts_per_tok=2)), {}),
 }
 
 
