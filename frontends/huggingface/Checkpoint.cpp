@@ -25,11 +25,15 @@ std::string Checkpoint::ownName(const std::string &name) const {
   if (!files || renamed.empty() || isThere(own))
     return own;
   std::string other = own + "."; // parts that are exchanged end with a module
-  for (const auto &[from, to] : renamed)
-    if (size_t at = other.find(from); at != std::string::npos)
-      other.replace(at, from.size(), to);
-  other.pop_back();
-  return isThere(other) ? other : own;
+  for (const auto &[from, to] : renamed) {
+    const size_t at = other.find(from);
+    if (at == std::string::npos)
+      continue;
+    other.replace(at, from.size(), to);
+    if (std::string name = other.substr(0, other.size() - 1); isThere(name))
+      return name;
+  }
+  return own;
 }
 
 bool Checkpoint::has(const std::string &name) const {

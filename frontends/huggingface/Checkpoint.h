@@ -39,7 +39,7 @@ public:
   const std::vector<std::string> &problems() const { return missing; }
   /// What was taken of weights in fewer bits: the graph has them in a file that is not there.
   const std::vector<QuantizedTensor> &quantized() const { return inFewerBits; }
-  /// A name that the checkpoint lacks is looked up with these parts of it exchanged.
+  /// A name that the checkpoint lacks is looked up with these parts of it exchanged, one after the other.
   void setRenamed(std::vector<std::pair<std::string, std::string>> parts) { renamed = std::move(parts); }
   /// A checkpoint's own name of what the model calls `name`, a tensor or a module.
   std::string ownName(const std::string &name) const;

@@ -115,11 +115,11 @@ static constexpr Family kFamilies[] = {
     {"qwen3_next", fillQwen3Next},
     {"qwen3_5_text", fillQwen35},
     {"qwen3_5_moe_text", fillQwen35Moe},
+    {"olmo_hybrid", fillOlmoHybrid},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "olmo_hybrid",
     "granitemoehybrid",
     "bamba",
     "falcon_h1",

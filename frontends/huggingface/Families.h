@@ -248,5 +248,6 @@ void fillLfm2Moe(Config &config, Decoder &decoder);
 void fillQwen3Next(Config &config, Decoder &decoder);
 void fillQwen35(Config &config, Decoder &decoder);
 void fillQwen35Moe(Config &config, Decoder &decoder);
+void fillOlmoHybrid(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

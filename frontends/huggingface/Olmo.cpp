@@ -81,4 +81,55 @@ void fillFlexOlmo(Config &config, Decoder &decoder) {
   readExperts(config, decoder, 7, 5);
 }
 
+/// A base of null: positions do not turn anything.
+static bool hasTheta(Config &config) {
+  for (const char *key : {"rope_scaling", "rope_parameters"})
+    if (std::optional<Config> parameters = config.child(key); parameters && parameters->has("rope_theta"))
+      return !parameters->isNull("rope_theta");
+  return !config.isNull("rope_theta");
+}
+
+/// The gated delta rule in three layers of four, after norms of inputs; attention as in the second, often without
+/// positions.
+void fillOlmoHybrid(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 100352, .hidden = 3840, .heads = 30, .positions = 65536};
+  defaults.padding = 100277;
+  fillBoth(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  const int64_t last = int64_t(decoder.layers.size()) - 1, heads = decoder.layers.front().attention.heads;
+  const std::vector<bool> isLinear =
+      layersOfType(config, decoder, "layer_types", "linear_attention", "full_attention",
+                   [last](int64_t layer) { return layer % 4 != 3 && !(last < 3 && layer == last); });
+  DeltaNet delta{.projections = DeltaNet::Projections::Apart};
+  delta.keyHeads = config.optionalInteger("linear_num_key_heads", heads).value_or(heads);
+  delta.valueHeads = config.optionalInteger("linear_num_value_heads", heads).value_or(heads);
+  const int64_t width = int64_t(0.75 * double(decoder.hidden) / double(delta.keyHeads));
+  delta.keyWidth = config.optionalInteger("linear_key_head_dim", width).value_or(width);
+  delta.valueWidth = config.optionalInteger("linear_value_head_dim", 2 * delta.keyWidth).value_or(2 * delta.keyWidth);
+  delta.taps = config.integer("linear_conv_kernel_dim", 4);
+  delta.betaReachesTwo = config.flag("linear_allow_neg_eigval", true);
+  delta.activation = decoder.layers.front().feedForward.activation;
+  delta.epsilon = 1e-5; // not the configuration's
+  checkDeltaNet(config, delta);
+  config.harmless({"linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor"});
+  const bool rotates = hasTheta(config);
+  if (rotates)
+    decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  else
+    config.harmless({"rope_parameters", "rope_scaling", "rope_theta"});
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    Layer &layer = decoder.layers[i];
+    layer.rope = rotates ? 0 : -1;
+    if (!isLinear[i])
+      continue;
+    layer.deltaNet = delta;
+    layer.norms = BlockNorms{.attentionNorm = "attention_layer_norm", .feedForwardNorm = "feedforward_layer_norm"};
+  }
+  // transformers renames on the way in, and back on the way out in all layers.
+  decoder.renamed = {{".attention_layer_norm.", ".input_layernorm."},
+                     {".feedforward_layer_norm.", ".post_attention_layernorm."},
+                     {".post_attention_layernorm.", ".feedforward_layer_norm."}};
+}
+
 } // namespace ztc::huggingface

@@ -331,6 +331,14 @@ FOLDERS |= {
         **LITTLE, **DELTA | dict(num_hidden_layers=2, layer_types=RECURS[1:]), num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, num_experts_per_tok=2)), {}),
 }
 
+OLMO = ["linear_attention", "full_attention"]
+FOLDERS |= {
+    "olmo-hybrid": ("olmo_hybrid", base(**LITTLE, layer_types=OLMO, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, rope_parameters=dict(
+        rope_type="default", rope_theta=None)), {"no-theta": lambda c: changed(c, ["rope_parameters"], rope_theta=None)}),
+    "olmo-hybrid-turning": ("olmo_hybrid", base(**LITTLE, layer_types=OLMO, linear_allow_neg_eigval=False), {
+        "no-types": lambda c: changed(c, ["layer_types", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"])}),
+}
+
 
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
