@@ -115,16 +115,16 @@ static constexpr Family kFamilies[] = {
     {"qwen3_next", fillQwen3Next},
     {"qwen3_5_text", fillQwen35},
     {"qwen3_5_moe_text", fillQwen35Moe},
+    {"granitemoehybrid", fillGraniteMoeHybrid},
+    {"bamba", fillBamba},
+    {"falcon_h1", fillFalconH1},
+    {"nemotron_h", fillNemotronH},
+    {"mamba2", fillMamba2},
     {"olmo_hybrid", fillOlmoHybrid},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "granitemoehybrid",
-    "bamba",
-    "falcon_h1",
-    "nemotron_h",
-    "mamba2",
     "jamba",
     "zamba",
     "zamba2",

@@ -248,6 +248,11 @@ void fillLfm2Moe(Config &config, Decoder &decoder);
 void fillQwen3Next(Config &config, Decoder &decoder);
 void fillQwen35(Config &config, Decoder &decoder);
 void fillQwen35Moe(Config &config, Decoder &decoder);
+void fillGraniteMoeHybrid(Config &config, Decoder &decoder);
+void fillBamba(Config &config, Decoder &decoder);
+void fillFalconH1(Config &config, Decoder &decoder);
+void fillNemotronH(Config &config, Decoder &decoder);
+void fillMamba2(Config &config, Decoder &decoder);
 void fillOlmoHybrid(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -339,6 +339,32 @@ FOLDERS |= {
         "no-types": lambda c: changed(c, ["layer_types", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"])}),
 }
 
+# Mamba 2 beside attention
+SPACE = dict(mamba_n_heads=4, mamba_d_head=12, mamba_n_groups=2, mamba_d_state=6, mamba_d_conv=4, mamba_expand=2)
+STATES = ["linear_attention", "full_attention", "linear_attention"]
+FOLDERS |= {
+    "granite-hybrid": ("granitemoehybrid", base(**LITTLE, **SPACE, num_hidden_layers=3, layer_types=STATES, num_local_experts=3, shared_intermediate_size=28, embedding_multiplier=2.0,
+                                                logits_scaling=1.5, residual_multiplier=0.7, attention_multiplier=0.3, tie_word_embeddings=True, **EXPERTS), {
+        "4": lambda c: changed(c, ["rope_parameters"], time_step_limit=[0.0, math.inf], layer_types=["mamba", "attention", "mamba"], position_embedding_type="nope", rope_theta=10000)}),
+    "granite-hybrid-dense": ("granitemoehybrid", base(**LITTLE, **SPACE | dict(mamba_n_groups=1), layer_types=STATES[:2], num_local_experts=0, shared_intermediate_size=28,
+                                                      position_embedding_type="rope", mamba_proj_bias=True, time_step_limit=[0.05, 0.4], attention_bias=True), {}),
+    "bamba": ("bamba", base(**LITTLE, **SPACE, num_hidden_layers=3, attn_layer_indices=[1], mamba_conv_bias=False), {
+        "4": lambda c: changed(version4()(c), ["time_step_limit", "layer_types"])}),
+    "falcon-h1": ("falcon_h1", base(**LITTLE, **SPACE | dict(mamba_d_ssm=32, mamba_d_head=8, mamba_n_groups=1), head_dim=8, mamba_rms_norm=False, key_multiplier=0.7, lm_head_multiplier=0.6, embedding_multiplier=2.5,
+                                    mlp_multipliers=[0.8, 0.6], attention_in_multiplier=0.9, attention_out_multiplier=0.7, ssm_in_multiplier=1.3, ssm_out_multiplier=0.8,
+                                    ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 0.7]), {"4": lambda c: changed(version4()(c), ["time_step_limit", "layer_types"])}),
+    "nemotron-h": ("nemotron_h", {k: v for k, v in base(**LITTLE).items() if k != "num_hidden_layers"} | dict(
+        layers_block_type=["linear_attention", "moe", "full_attention", "mlp"], head_dim=8, mamba_num_heads=4, mamba_head_dim=10, n_groups=2, ssm_state_size=6, n_routed_experts=4,
+        moe_intermediate_size=20, moe_shared_expert_intermediate_size=12, routed_scaling_factor=1.3, mlp_bias=False, time_step_min=0.05, **EXPERTS), {
+        "letters": lambda c: changed(c, ["layers_block_type", "layer_types", "num_hidden_layers"], hybrid_override_pattern="ME*-"),
+        "old": lambda c: changed(c, ["n_groups", "conv_kernel", "time_step_min", "use_conv_bias"], mamba_n_groups=2, mamba_d_conv=4, mamba_dt_min=0.05, mamba_conv_bias=True,
+                                 layers_block_type=["mamba", "moe", "attention", "mlp"])}),
+    "mamba2": ("mamba2", dict(hidden_size=24, num_hidden_layers=2, vocab_size=61, num_heads=4, head_dim=12, n_groups=2, state_size=6, initializer_range=0.12, bos_token_id=None,
+                              eos_token_id=None, pad_token_id=None, tie_word_embeddings=True, time_step_limit=[0.02, 0.5]), {
+        "old": lambda c: changed(c, time_step_limit=[0.02, 0.5], time_step_rank="auto")}),
+    "falcon-h1-norms": ("falcon_h1", base(**LITTLE, **SPACE, mamba_rms_norm=True, mamba_d_ssm=48, mamba_norm_before_gate=False, projectors_bias=True, mlp_bias=True, attention_bias=True,
+                                          tie_word_embeddings=True), {}),
+}
 
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
