@@ -208,6 +208,11 @@ private:
                                               : config.targetsModule(module.name);
       if (!isAsked || leftOut.take(module))
         continue;
+      if (refusesAdapter(module.name, model.type()))
+        return fail("the adapter's target_modules ask for '" + module.name +
+                    "', of which PEFT refuses adapters in "
+                    "model_type " +
+                    model.type() + ": leave it out");
       const std::string name = std::string(kAdapterPrefix) + module.name;
       if (!module.weight || module.kind == ModelModule::Other)
         return fail(
@@ -226,7 +231,7 @@ private:
         addLinear(module);
       }
     }
-    for (const std::string &note : {leftOut.note(), noteOfHalves(chosen, model.type())})
+    for (const std::string &note : {leftOut.note(), leftOut.noteOfOutputs(), noteOfHalves(chosen, model.type())})
       if (!note.empty())
         notes.push_back(note);
     return success();

@@ -12,7 +12,7 @@ static bool isRouter(StringRef module) {
 }
 
 ExpertsLeftOut::ExpertsLeftOut(const ModelModules &model, const AdapterConfig &config, const SafetensorsFile *tensors)
-    : isAllLinear(config.isAllLinear), tensors(tensors) {
+    : isAllLinear(config.isAllLinear), modelType(model.type()), tensors(tensors) {
   bool anyHasFactors = false;
   for (const ModelModule &module : model.modules())
     anyHasFactors |= expertPartOf(module.name) && hasFactors(module.name);
@@ -24,6 +24,10 @@ bool ExpertsLeftOut::hasFactors(StringRef module) const {
 }
 
 bool ExpertsLeftOut::take(const ModelModule &module) {
+  if (isAllLinear && refusesAdapter(module.name, modelType)) {
+    ++outputs;
+    return true;
+  }
   if (!leavesExperts)
     return false;
   if (expertPartOf(module.name)) {
@@ -33,6 +37,13 @@ bool ExpertsLeftOut::take(const ModelModule &module) {
   const bool isLeft = isAllLinear && isRouter(module.name) && !hasFactors(module.name);
   routers += isLeft;
   return isLeft;
+}
+
+std::string ExpertsLeftOut::noteOfOutputs() const {
+  if (!outputs)
+    return {};
+  return "adapter: out_proj of state space models is left out, " + std::to_string(outputs) +
+         " in all: PEFT refuses adapters of it in model_type " + modelType;
 }
 
 std::string ExpertsLeftOut::note() const {

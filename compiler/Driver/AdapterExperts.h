@@ -1,4 +1,5 @@
-// Experts and routers that an adapter's target_modules name and PEFT finds no modules of.
+// Modules that an adapter's target_modules name and PEFT gives no factors: experts, routers, projections that it
+// refuses.
 #pragma once
 #include "compiler/Driver/ModelModules.h"
 #include "runtime/Format/AdapterConfig.h"
@@ -18,14 +19,17 @@ public:
   bool take(const ModelModule &module);
   /// What was left out and why, in a sentence; empty where nothing was.
   std::string note() const;
+  /// The same of projections that PEFT refuses.
+  std::string noteOfOutputs() const;
 
 private:
   bool hasFactors(llvm::StringRef module) const;
 
   bool isAllLinear;
+  std::string modelType;
   const SafetensorsFile *tensors;
   bool leavesExperts = false;
-  unsigned experts = 0, routers = 0;
+  unsigned experts = 0, routers = 0, outputs = 0;
 };
 
 /// What PEFT does not read again of adapters of these modules: those of experts' gate and up without down, of a model

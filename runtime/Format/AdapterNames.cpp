@@ -31,6 +31,9 @@ constexpr FamilyName kFamilyNames[] = {{"hy_v3", ".mlp.shared_mlp", ".mlp.shared
                                        {"hy_v3", ".mlp.router.gate", ".mlp.gate"},
                                        {"laguna", ".mlp.shared_expert", ".mlp.shared_experts"}};
 
+/// The same of the first part of all names but the head's.
+constexpr FamilyName kFamilyBases[] = {{"nemotron_h", "backbone.", "model."}};
+
 /// A name with `from`, which is whole parts of names, replaced; empty where it is not in it.
 std::string replaced(std::string_view name, std::string_view from, std::string_view to) {
   const size_t at = name.rfind(from), end = at + from.size();
@@ -46,6 +49,9 @@ std::string inFamily(const std::string &name, std::string_view modelType, std::s
     if (std::string renamed = replaced(name, family.*from, family.*to);
         family.modelType == modelType && !renamed.empty())
       return renamed;
+  for (const FamilyName &family : kFamilyBases)
+    if (family.modelType == modelType && name.starts_with(family.*from))
+      return std::string(family.*to) + name.substr((family.*from).size());
   return name;
 }
 
@@ -62,6 +68,8 @@ std::vector<std::string> checkpointNames(const std::string &name) {
   for (const FamilyName &family : kFamilyNames)
     if (const std::string renamed = replaced(name, family.module, family.stored); !renamed.empty())
       names.push_back(renamed);
+  for (const FamilyName &family : kFamilyBases)
+    addRenamed(names, name, family.module, family.stored);
   return names;
 }
 
@@ -78,6 +86,8 @@ std::vector<std::string> familyNames(std::string_view stored) {
   for (const FamilyName &family : kFamilyNames)
     if (std::string renamed = replaced(stored, family.stored, family.module); !renamed.empty())
       names.push_back(std::move(renamed));
+  for (const FamilyName &family : kFamilyBases)
+    addRenamed(names, std::string(stored), family.stored, family.module);
   return names;
 }
 
@@ -87,8 +97,13 @@ bool takesExpertsAsLinear(std::string_view modelType) {
   static constexpr std::string_view kTypes[] = {
       "afmoe",      "cohere2_moe", "deepseek_v2", "deepseek_v3",   "dots1",          "ernie4_5_moe",
       "exaone_moe", "flex_olmo",   "glm4_moe",    "glm4_moe_lite", "hunyuan_v1_moe", "mellum",
-      "minimax_m2", "mixtral",     "olmoe",       "qwen3_moe",     "solar_open"};
+      "minimax_m2", "mixtral",     "olmoe",       "qwen3_moe",     "qwen3_next",     "solar_open"};
   return std::ranges::find(kTypes, modelType) != std::end(kTypes);
+}
+
+bool refusesAdapter(std::string_view module, std::string_view modelType) {
+  static constexpr std::string_view kTypes[] = {"falcon_h1", "mamba2", "nemotron_h"};
+  return module.ends_with(".out_proj") && std::ranges::find(kTypes, modelType) != std::end(kTypes);
 }
 
 std::vector<std::string> routerNames(std::string_view stored) {

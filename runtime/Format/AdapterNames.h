@@ -49,6 +49,10 @@ std::string moduleOfTransformers5(const std::string &module, std::string_view mo
 /// were trained: PEFT saves these too.
 bool isBesideFactors(std::string_view name);
 
+/// Whether PEFT refuses adapters of a module of this model type, as it does of the last projection of state space
+/// models, which fast kernels read by itself.
+bool refusesAdapter(std::string_view module, std::string_view modelType);
+
 /// The name that transformers' module has for a module or tensor of a checkpoint of this model type, where the family
 /// is one that only transformers 5 has and its checkpoints call a part otherwise: of HY-V3 "...mlp.shared_mlp.up_proj"
 /// is ...mlp.shared_experts.up_proj. Any other name is itself.

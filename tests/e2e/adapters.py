@@ -336,13 +336,17 @@ def experts_left_out(case):
     def compiled(folder, words):
         return run("ztc", "compile", ROOT / "tests/folders" / folder, "-o", case.work / "fresh.bin", "--target=host", "--batch=1", "--seq=20", f"--lora=r=2,alpha=3,{words}").stderr
     for folder, modules, words in (("qwen2-moe", 23, "24 modules of experts and 2 routers are left out"), ("hy-v3", 14, "12 modules of experts and 1 router are left out"),
-                                   ("gpt-oss", 8, "2 routers are left out"), ("mixtral", 34, None)):
+                                   ("gpt-oss", 8, "2 routers are left out"), ("mixtral", 34, None), ("qwen3-next", 47, None),
+                                   ("falcon-h1", 16, "out_proj of state space models is left out, 2 in all: PEFT refuses adapters of it in model_type falcon_h1"),
+                                   ("nemotron-h", 9, "8 modules of experts and 1 router are left out"), ("nemotron-h", 9, "out_proj of state space models is left out, 1 in all")):
         said = compiled(folder, "targets=all-linear")
         check(f"experts left out: {folder}", f"adapters of {modules} modules" in said and (words or "") in said and ("left out" in said) == bool(words), said)
     check("experts left out: of a folder", "24 modules of experts are left out, for which the folder has no factors" in case.compile(case.work / "folder.bin").stderr)
     for targets, isHalf in (("w1+w3", True), ("w1+w2+w3", False)):
         said = compiled("mixtral", f"targets={targets}")
         check(f"experts left out: {targets}", ("missing adapter keys" in said) == isHalf, said)
+    done = run("ztc", "compile", ROOT / "tests/folders/falcon-h1", "-o", case.work / "bad.bin", "--lora=r=2,targets=out_proj+in_proj", expect=1)
+    check("experts left out: what PEFT refuses", "'model.layers.0.mamba.out_proj', of which PEFT refuses adapters in model_type falcon_h1" in done.stderr, done.stderr)
     some = case.work / "some"
     shutil.copytree(case.adapter, some)
     factors = read_safetensors(some / "adapter_model.safetensors")
@@ -401,7 +405,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "tokens-head",
              "tokens-head-padding", "experts", "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent", "layer-inputs",
-             "values-are-keys", "streams"):
+             "values-are-keys", "streams", "convolutions", "convolutions-experts", "delta", "delta-parts", "delta-apart", "states", "states-beside", "states-apart"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):
@@ -420,7 +424,7 @@ with scratch() as work:
 for name in ("list", "dora", "tokens", "tokens-head", "router", "router-saved", "shared-experts"):
     with scratch() as work:
         into_graph(Case(name, work))
-for name in ("dora", "tokens", "tokens-head", "experts", "router-all", "stacks", "layer-inputs"):
+for name in ("dora", "tokens", "tokens-head", "experts", "router-all", "stacks", "layer-inputs", "convolutions", "delta", "states"):
     with scratch() as work:
         stages(Case(name, work))
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "tokens-head", "experts", "parallel"):

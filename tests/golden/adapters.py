@@ -89,6 +89,15 @@ CASES = {
     "layer-inputs": ("gemma4", dict(r=2, lora_alpha=4, target_modules=ALL)),  # gates and projections of layers' inputs; keys that two layers read
     "values-are-keys": ("gemma4-experts", dict(r=2, lora_alpha=4, target_modules=ALL)),
     "streams": ("gemma3n", dict(r=1, lora_alpha=2, target_modules=ALL, exclude_modules=["correction_coefs"])),  # while transformers trains it passes over adapters of these
+    "convolutions": ("lfm2", dict(r=2, lora_alpha=4, target_modules=ALL, bias="all")),
+    "convolutions-experts": ("lfm2-moe", dict(r=2, lora_alpha=3, target_modules=["in_proj", "out_proj", "w1"], modules_to_save=["conv.conv"])),
+    "delta": ("qwen3-next", dict(r=2, lora_alpha=3, target_modules=ALL)),
+    "delta-parts": ("qwen3-5", dict(r=2, lora_alpha=4, target_modules=["in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj", "q_proj"], modules_to_save=["linear_attn.norm"])),
+    "delta-experts": ("qwen3-5-moe", dict(r=2, lora_alpha=3, target_modules=r".*language_model.*\.(in_proj_qkv|q_proj|out_proj)")),
+    "delta-apart": ("olmo-hybrid", dict(r=2, lora_alpha=4, target_modules=ALL)),
+    "states": ("granite-hybrid", dict(r=2, lora_alpha=3, target_modules=ALL)),
+    "states-beside": ("falcon-h1", dict(r=2, lora_alpha=3, target_modules=["in_proj", "q_proj", "o_proj", "gate_proj", "down_proj"])),
+    "states-apart": ("nemotron-h", dict(r=2, lora_alpha=3, target_modules=["q_proj", "in_proj", "up_proj", "down_proj"])),
     "dora-int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True), "int8"),
 }
 

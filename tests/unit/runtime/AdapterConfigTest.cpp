@@ -269,7 +269,8 @@ TEST(AdapterConfig, RoutersHaveTransformersNames) {
   const Names stored = checkpointNames("model.layers.0.mlp.gate.weight");
   EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
   EXPECT_EQ(stored[2], "model.layers.0.block_sparse_moe.gate.weight");
-  EXPECT_EQ(checkpointNames("model.layers.0.mlp.gate_proj.weight").size(), 2u);
+  EXPECT_EQ(checkpointNames("model.mlp.gate_proj.weight"),
+            (Names{"model.mlp.gate_proj.weight", "mlp.gate_proj.weight", "backbone.mlp.gate_proj.weight"}));
 }
 
 TEST(AdapterConfig, FamiliesHaveTransformersNames) {
@@ -284,6 +285,14 @@ TEST(AdapterConfig, FamiliesHaveTransformersNames) {
     EXPECT_EQ(moduleOfFamily(other, "hunyuan_v1_moe"), other);
   EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert_gate", "laguna"), "layers.1.mlp.shared_expert_gate");
   EXPECT_EQ(familyNames(stored), Names{module});
+  const std::string backbone = "backbone.layers.0.mixer.in_proj", model = "model.layers.0.mixer.in_proj";
+  EXPECT_EQ(moduleOfFamily(backbone, "nemotron_h"), model);
+  EXPECT_EQ(storedOfFamily(model, "nemotron_h"), backbone);
+  EXPECT_EQ(moduleOfFamily(backbone, "mamba2"), backbone);
+  EXPECT_EQ(familyNames(backbone), Names{model});
+  EXPECT_TRUE(refusesAdapter("model.layers.0.mixer.out_proj", "nemotron_h"));
+  EXPECT_FALSE(refusesAdapter("model.layers.0.mixer.in_proj", "nemotron_h"));
+  EXPECT_FALSE(refusesAdapter("model.layers.0.mamba.out_proj", "granitemoehybrid"));
   const Names names = checkpointNames("model." + module);
   EXPECT_NE(std::ranges::find(names, "model." + stored), names.end());
   EXPECT_TRUE(takesExpertsAsLinear("mixtral") && takesExpertsAsLinear("qwen3_moe"));
