@@ -1,7 +1,7 @@
 #include "frontends/huggingface/SmallForm.h"
+#include "runtime/Core/Json.h"
 #include <algorithm>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <set>
 
 using nlohmann::json;
@@ -15,7 +15,10 @@ constexpr int64_t kHeads = 4, kHeadSize = 16, kHidden = kHeads * kHeadSize, kInn
 constexpr const char *kLayerCounts[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
 /// Every so many layers one is of another kind.
 constexpr const char *kPeriods[] = {"sliding_window_pattern",    "global_attn_every_n_layers", "no_rope_layer_interval",
-                                    "interleave_moe_layer_step", "decoder_sparse_step",        "moe_layer_interval"};
+                                    "interleave_moe_layer_step", "decoder_sparse_step",        "moe_layer_interval",
+                                    "full_attention_interval"};
+/// Numbers of the layers that attend, where others do not.
+constexpr const char *kAttendingLayers[] = {"attn_layer_indices", "full_attn_idxs"};
 /// So many of the first layers are of another kind than the rest.
 constexpr const char *kFirstLayers[] = {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"};
 constexpr const char *kHeadCounts[] = {"num_attention_heads", "n_head", "n_heads", "num_heads"};
@@ -59,6 +62,20 @@ constexpr Size kSizes[] = {
     {"laurel_rank", kRank},
     {"hidden_size_per_layer_input", kRank},
     {"vocab_size_per_layer_input", kVocabulary},
+    {"block_ff_dim", kInner},
+    {"block_multiple_of", kRotary},
+    {"linear_key_head_dim", kHeadSize},
+    {"linear_value_head_dim", kHeadSize},
+    {"moe_shared_expert_intermediate_size", kInner},
+    {"mamba_n_heads", kHeads},
+    {"mamba_num_heads", kHeads},
+    {"mamba_head_dim", kHeadSize},
+    {"mamba_d_ssm", kHidden},
+    {"mamba_d_state", kRank},
+    {"ssm_state_size", kRank},
+    {"state_size", kRank},
+    {"mamba_n_groups", 2},
+    {"n_groups", 2},
     {"n_group", 1},
     {"topk_group", 1},
     {"vocab_size", kVocabulary},
@@ -140,7 +157,40 @@ void shrinkLayerSizes(json &config, int64_t given, int64_t layers) {
   config["per_layer_config"] = kept;
 }
 
+/// Nemotron-H says how many layers there are by what each of them is.
+void countLayers(json &config) {
+  if (config.contains("hybrid_override_pattern") && config["hybrid_override_pattern"].is_string()) {
+    std::string once;
+    for (char kind : config["hybrid_override_pattern"].get<std::string>())
+      if (once.find(kind) == std::string::npos)
+        once += kind;
+    config["hybrid_override_pattern"] = once;
+  }
+  if (config.contains("layers_block_type") && config["layers_block_type"].is_array())
+    config["num_hidden_layers"] = config["layers_block_type"].size();
+}
+
+/// Of recurrent layers: heads of values are as many as those of keys or twice as many, and heads of state space models
+/// have all of their width.
+void shrinkHeadsOfStates(json &config) {
+  if (isNumber(config, "linear_num_key_heads") && isNumber(config, "linear_num_value_heads")) {
+    const int64_t keys = config["linear_num_key_heads"].get<int64_t>(),
+                  values = config["linear_num_value_heads"].get<int64_t>();
+    config["linear_num_key_heads"] = 2;
+    config["linear_num_value_heads"] = keys < values ? 4 : 2;
+  }
+  auto number = [&](const char *key, int64_t otherwise) {
+    return isNumber(config, key) ? config[key].get<int64_t>() : otherwise;
+  };
+  if (isNumber(config, "mamba_d_head"))
+    config["mamba_d_head"] = number("mamba_d_ssm", number("mamba_expand", 2) * number("hidden_size", kHidden)) /
+                             std::max<int64_t>(1, number("mamba_n_heads", kHeads));
+  if (isNumber(config, "state_size") && isNumber(config, "num_heads"))
+    config["head_dim"] = number("expand", 2) * number("hidden_size", kHidden) / number("num_heads", kHeads);
+}
+
 void shrink(json &config) {
+  countLayers(config);
   for (const char *key : kLayerCounts) {
     if (!isNumber(config, key) || config[key].get<int64_t>() < 1)
       continue;
@@ -157,6 +207,9 @@ void shrink(json &config) {
       config["num_kv_shared_layers"] = 1;
     }
     shrinkLayerSizes(config, given, layers);
+    for (const char *attending : kAttendingLayers)
+      if (config.contains(attending) && config[attending].is_array() && !config[attending].empty())
+        config[attending] = json::array({layers - 1});
     for (auto &[name, value] : config.items())
       if (value.is_array() && int64_t(value.size()) == given && given > layers)
         value.erase(value.begin() + layers, value.end());
@@ -200,6 +253,7 @@ void shrink(json &config) {
     for (const Size &size : kSizes)
       if (isNumber(*part, size.key))
         (*part)[size.key] = std::min((*part)[size.key].get<int64_t>(), size.size);
+  shrinkHeadsOfStates(config);
   if (config.contains("intermediate_size") && config["intermediate_size"].is_array())
     for (json &width : config["intermediate_size"])
       width = kInner;
@@ -253,7 +307,7 @@ void nameInEveryLayer(json &names) {
 } // namespace
 
 std::string smallForm(const std::string &text) {
-  json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json config = json::parse(withPythonsNumbers(text), nullptr, /*allow_exceptions=*/false);
   if (!config.is_object())
     return text;
   for (json *part : {&config, &textConfig(config)})

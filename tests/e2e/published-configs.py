@@ -12,7 +12,7 @@ from published import PUBLISHED, REFUSED  # noqa: E402
 
 LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-PER_LAYER = ("layer_types", "no_rope_layers", "attention_layers")
+PER_LAYER = ("layer_types", "no_rope_layers", "attention_layers", "hybrid_override_pattern")
 MOST_NODES = 600  # experts of all layers: a graph of more takes half a minute
 
 
