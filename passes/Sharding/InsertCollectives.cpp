@@ -180,18 +180,20 @@ void eraseAliases(Value value) {
   }
 }
 
-/// A broadcast of a parameter stands before each op that takes it in, as fusion would have it, and so does a cast: of
-/// one that forward and backward share, the backward's part would read the forward's gather.
-void copyBroadcasts(Value gathered) {
+/// A broadcast of a parameter stands before each op that takes it in, as fusion would have it, and so does a cast, with
+/// the shape that it gets in between: of one that forward and backward share, the backward's part would read the
+/// forward's gather. `isComputed`: `gathered` is the result of such an op, not the parameter.
+void copyBroadcasts(Value gathered, bool isComputed = false) {
   for (Operation *user : llvm::make_early_inc_range(gathered.getUsers())) {
     const bool isCopied = isa<graph::BroadcastOp, graph::CastOp>(user);
-    if (isCopied || aliasOf(user))
-      copyBroadcasts(user->getResult(0));
-    if (!isCopied)
+    if (!isCopied && !aliasOf(user))
+      continue;
+    copyBroadcasts(user->getResult(0), isComputed || isCopied);
+    if (!isCopied && !isComputed)
       continue;
     for (OpOperand &use : llvm::make_early_inc_range(user->getUses())) {
       Operation *reader = use.getOwner();
-      if (!reader->hasTrait<OpTrait::Elementwise>() && !isa<graph::BroadcastOp>(reader))
+      if (!reader->hasTrait<OpTrait::Elementwise>() && !isa<graph::BroadcastOp>(reader) && !aliasOf(reader))
         continue;
       if (user->hasOneUse())
         moveBefore(user, reader);
