@@ -103,7 +103,8 @@ static StatusOr<std::string> configText(const plan::Plan &plan, const CompanionS
     isKnown |= setType(json["text_config"]);
   if (!isKnown)
     json["torch_dtype"] = type; // both versions read it
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string changed = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return withPythonsNumbers(text) == text ? changed : withBareNumbers(changed);
 }
 
 bool CompanionFiles::hasTokenizer() const {

@@ -34,6 +34,9 @@ inline bool isJsonTooDeep(std::string_view text) {
 /// writes since its version 5, {"__float__": "Infinity"}.
 std::string withPythonsNumbers(std::string_view text);
 
+/// The way back, for a file that Python's own writer made: its reader has no other form.
+std::string withBareNumbers(std::string_view text);
+
 /// The value of a text, Python's numbers included, without exceptions; a discarded value, which is not an object, array
 /// or number, where it is none or lies too deep.
 template <typename Json = nlohmann::json> Json parseJson(std::string_view text) {

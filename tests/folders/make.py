@@ -3,6 +3,7 @@
 
   pip install -r tests/golden/requirements.txt
   python tests/folders/make.py [NAME...]        # rewrites tests/folders/NAME/, and defaults-5.json: every key of a model type
+  python tests/folders/make.py greedy           # greedy.json: texts of the models whose layers carry a state
   python tests/folders/make.py defaults         # with transformers==4.57.6 installed: defaults-4.json, what its last version 4 reads
 
 Each folder: config.json as transformers 5 writes it, model.safetensors, config-*.json (the same model as other versions and people write it: they must give
@@ -576,6 +577,26 @@ def defaults():
     (HERE / f"defaults-{transformers.__version__.split('.')[0]}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
+# Whose layers carry a state: the text that transformers goes on with, each time from the whole row
+GREEDY = ("lfm2", "lfm2-moe", "qwen3-next", "qwen3-5", "olmo-hybrid", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
+
+
+def greedy():
+    """greedy.json: for each folder the prompt of 30 whose text has the most tokens that differ, and this text."""
+    lines = []
+    for name in GREEDY:
+        torch.manual_seed(5)
+        model = transformers.AutoModelForCausalLM.from_pretrained(HERE / name, dtype=torch.float32).eval()
+        rows = torch.randint(1, model.config.vocab_size, (30, 3))
+        rows = rows[(rows != 10).all(1)]  # a line break ends a prompt
+        with torch.no_grad():
+            for _ in range(16):
+                rows = torch.cat([rows, model(input_ids=rows, use_cache=False).logits[:, -1:].argmax(-1)], 1)
+        best = max(rows.tolist(), key=lambda row: len(set(row[3:])))
+        lines.append(f" {json.dumps(name)}: {json.dumps({'prompt': best[:3], 'text': best[3:]})}")
+    (HERE / "greedy.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["defaults", *FOLDERS]:
-        defaults() if name == "defaults" else make(name)
+    for name in sys.argv[1:] or ["defaults", *FOLDERS, "greedy"]:
+        {"defaults": defaults, "greedy": greedy}.get(name, lambda: make(name))()

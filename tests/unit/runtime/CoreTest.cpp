@@ -26,6 +26,15 @@ TEST(Json, PythonsNumbersAreRead) {
     EXPECT_FALSE(parseJson(text).is_object() && parseJson(text).contains("a")) << text;
 }
 
+TEST(Json, PythonsNumbersAreWrittenBack) {
+  const std::string text = R"({"limit": [0.0, Infinity, -Infinity, NaN], "text": "\"__float__\": \"NaN\""})";
+  EXPECT_EQ(withBareNumbers(withPythonsNumbers(text)), text);
+  EXPECT_EQ(withBareNumbers("{\"a\": {\n  \"__float__\" : \"Infinity\"\n }}"), "{\"a\": Infinity}");
+  for (const char *other : {R"({"__float__": "Infinit"})", R"({"__float__": "Infinity")", R"({"__float__")",
+                            R"("__float__": "NaN"})", R"({"__float__": "NaN", "a": 1})", ""})
+    EXPECT_EQ(withBareNumbers(other), other);
+}
+
 TEST(Numbers, AsPeopleWriteThem) {
   for (const auto &[text, number] :
        {std::pair("0", "0"), {"0100", "100"}, {"18446744073709551615", "18446744073709551615"}}) {
