@@ -219,11 +219,12 @@ Value DecoderBuilder::scaledByPosition(const Attention &a, Value query) {
 Value DecoderBuilder::gated(const Attention &a, const std::string &path, Value x, Value y, int64_t width) {
   if (a.outputGate == OutputGate::None || a.outputGate == OutputGate::SigmoidOfQueries)
     return y;
-  bool isPerHead = a.outputGate == OutputGate::SoftplusPerHead;
+  bool isPerHead = a.outputGate == OutputGate::SoftplusPerHead || a.outputGate == OutputGate::SigmoidPerHead,
+       isSigmoid = a.outputGate == OutputGate::Sigmoid || a.outputGate == OutputGate::SigmoidPerHead;
   int64_t numbers = isPerHead ? a.heads : a.heads * width;
   Value gate = linear(inside(path, decoder.names.outputGate), x, decoder.hidden, numbers, false);
   graph.setScope(checkpoint.ownName(path));
-  gate = graph.add(a.outputGate == OutputGate::Sigmoid ? "Sigmoid" : "Softplus", {gate});
+  gate = graph.add(isSigmoid ? "Sigmoid" : "Softplus", {gate});
   if (!isPerHead)
     return graph.add("Mul", {y, gate});
   Value heads = reshape(y, {0, 0, a.heads, width});

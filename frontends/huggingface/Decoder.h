@@ -59,6 +59,7 @@ enum class OutputGate {
   Sigmoid,
   Softplus,
   SoftplusPerHead,  ///< one number for all of a head
+  SigmoidPerHead,   ///< likewise
   SigmoidOfQueries, ///< the queries' projection gives it: for each head the query, then its gate
 };
 

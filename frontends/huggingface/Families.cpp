@@ -112,6 +112,7 @@ static constexpr Family kFamilies[] = {
     {"kolibri1", fillKolibri},
     {"lfm2", fillLfm2},
     {"lfm2_moe", fillLfm2Moe},
+    {"lfm3", fillLfm3},
     {"qwen3_next", fillQwen3Next},
     {"qwen3_5_text", fillQwen35},
     {"qwen3_5_moe_text", fillQwen35Moe},
@@ -138,7 +139,6 @@ static constexpr const char *kHybrids[] = {
     "xlstm",
     "bailing_hybrid",
     "lara_mini",
-    "lfm3",
     "qwen4_exp",
     "qwen4_exp_text",
     "zaya",
@@ -264,6 +264,7 @@ static constexpr Wrapper kWrappers[] = {
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
     {"lfm2_vl", "lfm2", true},
+    {"lfm3_vl", "lfm3", true},
     {"qwen3_5", "qwen3_5_text", false},
     {"qwen3_5_moe", "qwen3_5_moe_text", false},
 };

@@ -245,6 +245,7 @@ void fillFlint(Config &config, Decoder &decoder);
 void fillKolibri(Config &config, Decoder &decoder);
 void fillLfm2(Config &config, Decoder &decoder);
 void fillLfm2Moe(Config &config, Decoder &decoder);
+void fillLfm3(Config &config, Decoder &decoder);
 void fillQwen3Next(Config &config, Decoder &decoder);
 void fillQwen35(Config &config, Decoder &decoder);
 void fillQwen35Moe(Config &config, Decoder &decoder);

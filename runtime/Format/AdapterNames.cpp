@@ -29,7 +29,8 @@ struct FamilyName {
 };
 constexpr FamilyName kFamilyNames[] = {{"hy_v3", ".mlp.shared_mlp", ".mlp.shared_experts"},
                                        {"hy_v3", ".mlp.router.gate", ".mlp.gate"},
-                                       {"laguna", ".mlp.shared_expert", ".mlp.shared_experts"}};
+                                       {"laguna", ".mlp.shared_expert", ".mlp.shared_experts"},
+                                       {"lfm3", ".self_attn.gate_proj", ".self_attn.g_proj"}};
 
 /// The same of the first part of all names but the head's.
 constexpr FamilyName kFamilyBases[] = {{"nemotron_h", "backbone.", "model."}};

@@ -321,6 +321,9 @@ FOLDERS |= {
                                  block_use_swiglu=True)}),
     "lfm2-moe": ("lfm2_moe", base(**LITTLE, num_hidden_layers=3, layer_types=CONVOLVES, num_experts=4, moe_intermediate_size=20, num_dense_layers=1, conv_L_cache=4,
                                   routed_scaling_factor=1.3, **EXPERTS), {"4": version4()}),
+    "lfm3": ("lfm3", base(**LITTLE, num_hidden_layers=3, layer_types=["conv", "full_attention", "sliding_attention"], head_dim=8, sliding_window=6, pad_token_id=0,
+                          tie_word_embeddings=True), {"no-ropes": lambda c: changed(c, rope_parameters=None)}),
+    "lfm3-plain": ("lfm3", base(**LITTLE, layer_types=CONVOLVES[:2], head_dim=8, use_sandwich_norm=False, use_attention_gate=False, attention_bias=True, conv_bias=True), {}),
     "lfm2-vl": ("lfm2_vl", dict(projector_hidden_size=16, vision_config=VISION | dict(model_type="siglip2_vision_model", num_patches=16), text_config=base(
         **LITTLE, model_type="lfm2", layer_types=CONVOLVES[:2], block_auto_adjust_ff_dim=False, pad_token_id=0)), {}),
     "qwen3-next": ("qwen3_next", base(**LITTLE, **DELTA, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, mlp_only_layers=[1], **EXPERTS), {

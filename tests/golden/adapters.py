@@ -90,6 +90,7 @@ CASES = {
     "values-are-keys": ("gemma4-experts", dict(r=2, lora_alpha=4, target_modules=ALL)),
     "streams": ("gemma3n", dict(r=1, lora_alpha=2, target_modules=ALL, exclude_modules=["correction_coefs"])),  # while transformers trains it passes over adapters of these
     "convolutions": ("lfm2", dict(r=2, lora_alpha=4, target_modules=ALL, bias="all")),
+    "convolutions-gates": ("lfm3", dict(r=2, lora_alpha=3, target_modules=ALL)),  # the checkpoint calls gates otherwise
     "convolutions-experts": ("lfm2-moe", dict(r=2, lora_alpha=3, target_modules=["in_proj", "out_proj", "w1"], modules_to_save=["conv.conv"])),
     "delta": ("qwen3-next", dict(r=2, lora_alpha=3, target_modules=ALL)),
     "delta-parts": ("qwen3-5", dict(r=2, lora_alpha=4, target_modules=["in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj", "q_proj"], modules_to_save=["linear_attn.norm"])),

@@ -289,6 +289,7 @@ TEST(AdapterConfig, FamiliesHaveTransformersNames) {
   EXPECT_EQ(moduleOfFamily(backbone, "nemotron_h"), model);
   EXPECT_EQ(storedOfFamily(model, "nemotron_h"), backbone);
   EXPECT_EQ(moduleOfFamily(backbone, "mamba2"), backbone);
+  EXPECT_EQ(moduleOfFamily("layers.0.self_attn.gate_proj", "lfm3"), "layers.0.self_attn.g_proj");
   EXPECT_EQ(familyNames(backbone), Names{model});
   EXPECT_TRUE(refusesAdapter("model.layers.0.mixer.out_proj", "nemotron_h"));
   EXPECT_FALSE(refusesAdapter("model.layers.0.mixer.in_proj", "nemotron_h"));
