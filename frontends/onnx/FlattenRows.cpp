@@ -1,5 +1,6 @@
 // Pointwise code and norms move from (B, S, H) to the rows (T, H) that products work on, so that no reshape stands
 // between them.
+#include "compiler/Dialect/Graph/Cache.h"
 #include "frontends/onnx/Raise.h"
 
 using namespace mlir;
@@ -30,6 +31,12 @@ Value asRows(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> sh
   return nullptr;
 }
 
+/// What 16-bit plans keep in f32 stays so under its new shape.
+void keepWidth(Operation *from, Operation *to) {
+  if (mlir::Attribute wide = from->getAttr(graph::kWide))
+    to->setAttr(graph::kWide, wide);
+}
+
 /// Moves one op with one result onto rows; its result gets the reshape.
 bool moveToRows(Operation *op) {
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
@@ -52,7 +59,8 @@ bool moveToRows(Operation *op) {
   OperationState state(op->getLoc(), op->getName(), operands, {RankedTensorType::get(shape, type.getElementType())},
                        op->getAttrs());
   Operation *flat = builder.create(state);
-  Value back = graph::ReshapeOp::create(builder, op->getLoc(), type, flat->getResult(0));
+  auto back = graph::ReshapeOp::create(builder, op->getLoc(), type, flat->getResult(0));
+  keepWidth(op, back);
   op->getResult(0).replaceAllUsesWith(back);
   op->erase();
   return true;
@@ -62,7 +70,10 @@ bool moveToRows(Operation *op) {
 Value composedReshape(OpBuilder &builder, graph::ReshapeOp outer) {
   if (!outer.getX().getDefiningOp<graph::ReshapeOp>())
     return nullptr;
-  return reshapeTo(builder, outer.getLoc(), outer.getX(), shapeOf(outer));
+  Value composed = reshapeTo(builder, outer.getLoc(), outer.getX(), shapeOf(outer));
+  if (Operation *made = composed.getDefiningOp(); made && made->getNextNode() == outer)
+    keepWidth(outer, made);
+  return composed;
 }
 
 } // namespace
