@@ -69,6 +69,7 @@ private:
   Value unitHeads(Value x, int64_t heads, int64_t width);
   Value stateStep(const std::string &path, Value x, int64_t heads);
   Value stateDecay(const std::string &path, Value step, int64_t heads);
+  Value rowDecay(const DeltaNet &delta, const std::string &path, Value x);
   DeltaInputs deltaInputs(const DeltaNet &delta, const std::string &path, Value x);
   Value deltaNet(const DeltaNet &delta, const std::string &path, Value x);
 

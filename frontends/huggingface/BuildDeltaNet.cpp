@@ -35,6 +35,15 @@ Value DecoderBuilder::stateDecay(const std::string &path, Value step, int64_t he
   return graph.add("Mul", {rate, step});
 }
 
+/// The same for each row of the state; `x` is (B, S, heads, width), the result (B, S, heads * width).
+Value DecoderBuilder::rowDecay(const DeltaNet &d, const std::string &path, Value x) {
+  const int64_t keys = d.keyHeads * d.keyWidth;
+  Value bias = reshape(parameter(inside(path, "dt_bias"), {keys}), {d.keyHeads, d.keyWidth});
+  Value step = graph.add("Softplus", {graph.add("Add", {x, bias})});
+  Value rate = graph.add("Neg", {graph.add("Exp", {parameter(inside(path, "A_log"), {1, 1, d.keyHeads, 1})})});
+  return reshape(graph.add("Mul", {rate, step}), {0, 0, keys});
+}
+
 DecoderBuilder::DeltaInputs DecoderBuilder::deltaInputs(const DeltaNet &d, const std::string &path, Value x) {
   using Projections = DeltaNet::Projections;
   const int64_t hidden = decoder.hidden, keys = d.keyHeads * d.keyWidth, values = d.valueHeads * d.valueWidth;
@@ -46,6 +55,14 @@ DecoderBuilder::DeltaInputs DecoderBuilder::deltaInputs(const DeltaNet &d, const
             projected("in_proj_z", values),
             projected("in_proj_b", d.valueHeads),
             projected("in_proj_a", d.valueHeads)};
+  auto narrowed = [&](const std::string &first, const std::string &second, int64_t width) {
+    return linear(inside(path, second), projected(first, d.keyWidth), d.keyWidth, width, false);
+  };
+  if (d.decaysByRow)
+    return {{projected("q_proj", keys), projected("k_proj", keys), projected("v_proj", values)},
+            narrowed("g_a_proj", "g_b_proj", values),
+            projected("b_proj", d.valueHeads),
+            narrowed("f_a_proj", "f_b_proj", keys)};
   if (d.projections == Projections::Apart)
     return {{projected("q_proj", keys), projected("k_proj", keys), projected("v_proj", values)},
             projected("g_proj", values),
@@ -89,8 +106,10 @@ Value DecoderBuilder::deltaNet(const DeltaNet &d, const std::string &path, Value
   graph.setScope(checkpoint.ownName(path));
   std::vector<Value> parts = split(read, {keys, keys, values});
   Value beta = scaled(graph.add("Sigmoid", {b}), d.betaReachesTwo ? 2 : 1);
+  if (d.decaysByRow)
+    a = reshape(a, {0, 0, d.keyHeads, d.keyWidth});
   graph.setWidth(Width::Wide);
-  Value decay = stateDecay(path, stateStep(path, a, d.valueHeads), d.valueHeads);
+  Value decay = d.decaysByRow ? rowDecay(d, path, a) : stateDecay(path, stateStep(path, a, d.valueHeads), d.valueHeads);
   for (int i = 0; i < 2; ++i)
     parts[i] = sharedHeads(unitHeads(parts[i], d.keyHeads, d.keyWidth), d.keyHeads, d.valueHeads, d.keyWidth);
   graph.setWidth(Width::Policy);
@@ -100,13 +119,15 @@ Value DecoderBuilder::deltaNet(const DeltaNet &d, const std::string &path, Value
                            {"kv_num_heads", d.valueHeads},
                            {"scale", float(1 / std::sqrt(double(d.keyWidth)))}})[0];
   const bool isApart = d.projections == DeltaNet::Projections::Apart;
+  graph.setWidth(d.gateIsSigmoid ? Width::Wide : Width::Policy); // rounded once, after the gate
   y = norm(inside(path, isApart ? "o_norm" : "norm"), reshape(y, {0, 0, d.valueHeads, d.valueWidth}), d.valueWidth,
            {NormKind::Rms, d.epsilon});
   graph.setScope(checkpoint.ownName(path));
   graph.setWidth(Width::Wide);
-  Value open = activate(Activation::Silu, path, gate);
-  graph.setWidth(Width::Policy);
+  Value open = activate(d.gateIsSigmoid ? Activation::Sigmoid : Activation::Silu, path, gate);
+  graph.setWidth(d.gateIsSigmoid ? Width::Wide : Width::Policy);
   y = graph.add("Mul", {reshape(y, {0, 0, values}), open});
+  graph.setWidth(Width::Policy);
   return linear(inside(path, isApart ? "o_proj" : "out_proj"), y, values, decoder.hidden, false);
 }
 

@@ -31,9 +31,7 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
              [&](int64_t layer) { return dense.empty() ? layer < first : bool(dense[layer]); });
 }
 
-/// Ranks and widths of latent attention, and its rotary embedding.
-static void readLatent(Config &config, Decoder &decoder, const Latent &defaults, bool isInterleaved,
-                       bool readsQueryScale = false) {
+void setLatent(Config &config, Decoder &decoder, const Latent &defaults) {
   Latent latent;
   latent.queryRank = config.optionalInteger("q_lora_rank", defaults.queryRank).value_or(0);
   latent.keyRank = config.integer("kv_lora_rank", defaults.keyRank);
@@ -52,6 +50,13 @@ static void readLatent(Config &config, Decoder &decoder, const Latent &defaults,
     attention.headNorm = Norm{NormKind::Rms, 1e-6}; // not the configuration's epsilon
     attention.scale = scale;
   }
+}
+
+/// The same, and its rotary embedding.
+static void readLatent(Config &config, Decoder &decoder, const Latent &defaults, bool isInterleaved,
+                       bool readsQueryScale = false) {
+  setLatent(config, decoder, defaults);
+  const Latent latent = *decoder.layers.front().attention.latent;
   RopeContext context = ropeContext(decoder, 10000);
   context.readsQueryScale = readsQueryScale;
   if (readsQueryScale) { // Mistral 4 says which part of a whole head turns

@@ -122,6 +122,7 @@ static constexpr Family kFamilies[] = {
     {"nemotron_h", fillNemotronH},
     {"mamba2", fillMamba2},
     {"olmo_hybrid", fillOlmoHybrid},
+    {"kimi_linear", fillKimiLinear},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -134,7 +135,6 @@ static constexpr const char *kHybrids[] = {
     "minimax",
     "recurrent_gemma",
     "rwkv",
-    "kimi_linear",
     "plamo2",
     "xlstm",
     "bailing_hybrid",

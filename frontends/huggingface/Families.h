@@ -107,6 +107,9 @@ void setLayerInputs(Config &config, Decoder &decoder);
 /// Heads of values share those of queries and keys evenly, else an error.
 void checkDeltaNet(Config &config, const DeltaNet &delta);
 
+/// Ranks and widths of latent attention in all layers; `defaults`: where no key has them.
+void setLatent(Config &config, Decoder &decoder, const Latent &defaults);
+
 /// Defaults of DeepSeek's mixture of experts.
 struct DeepSeekExperts {
   int64_t count = 0, perToken = 1, width = 2048, shared = 0, firstDense = 0, groups = 1, chosenGroups = 1;
@@ -254,6 +257,7 @@ void fillBamba(Config &config, Decoder &decoder);
 void fillFalconH1(Config &config, Decoder &decoder);
 void fillNemotronH(Config &config, Decoder &decoder);
 void fillMamba2(Config &config, Decoder &decoder);
+void fillKimiLinear(Config &config, Decoder &decoder);
 void fillOlmoHybrid(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -65,6 +65,9 @@ constexpr Size kSizes[] = {
     {"block_ff_dim", kInner},
     {"block_multiple_of", kRotary},
     {"linear_key_head_dim", kHeadSize},
+    {"linear_head_dim", kHeadSize},
+    {"linear_num_heads", 2},
+    {"num_experts_per_token", 2},
     {"linear_value_head_dim", kHeadSize},
     {"moe_shared_expert_intermediate_size", kInner},
     {"mamba_n_heads", kHeads},
@@ -85,9 +88,17 @@ bool isNumber(const json &object, const char *key) {
   return object.contains(key) && object[key].is_number_integer();
 }
 
+/// Kimi Linear's lists of layers, which are counted from 1.
+constexpr const char *kLinear = "linear_attn_config", *kLists[] = {"full_attn_layers", "kda_layers"};
+
 /// How many layers show every kind.
 int64_t layersOf(const json &config, int64_t given) {
   int64_t layers = 2;
+  if (config.contains(kLinear) && config[kLinear].is_object())
+    for (const char *list : kLists)
+      if (config[kLinear].contains(list) && config[kLinear][list].is_array() && !config[kLinear][list].empty() &&
+          config[kLinear][list][0].is_number_integer())
+        layers = std::max(layers, config[kLinear][list][0].get<int64_t>());
   for (const char *key : kPeriods)
     if (isNumber(config, key))
       layers = std::max(layers, config[key].get<int64_t>());
@@ -170,6 +181,26 @@ void countLayers(json &config) {
     config["num_hidden_layers"] = config["layers_block_type"].size();
 }
 
+/// What Kimi Linear says of its recurrent layers, of the layers that stay.
+void shrinkLinear(json &config, int64_t layers) {
+  if (!config.contains(kLinear) || !config[kLinear].is_object())
+    return;
+  json &linear = config[kLinear];
+  for (const char *list : kLists) {
+    if (!linear.contains(list) || !linear[list].is_array())
+      continue;
+    json kept = json::array();
+    for (const json &layer : linear[list])
+      if (layer.is_number_integer() && layer.get<int64_t>() <= layers)
+        kept.push_back(layer);
+    linear[list] = kept;
+  }
+  if (isNumber(linear, "head_dim"))
+    linear["head_dim"] = kHeadSize;
+  if (isNumber(linear, "num_heads"))
+    linear["num_heads"] = 2;
+}
+
 /// Of recurrent layers: heads of values are as many as those of keys or twice as many, and heads of state space models
 /// have all of their width.
 void shrinkHeadsOfStates(json &config) {
@@ -207,6 +238,7 @@ void shrink(json &config) {
       config["num_kv_shared_layers"] = 1;
     }
     shrinkLayerSizes(config, given, layers);
+    shrinkLinear(config, layers);
     for (const char *attending : kAttendingLayers)
       if (config.contains(attending) && config[attending].is_array() && !config[attending].empty())
         config[attending] = json::array({layers - 1});

@@ -29,6 +29,10 @@ struct DeltaNet {
     Kinds,      ///< queries with keys and values; gates; b; a (Qwen 3.5)
     Apart,      ///< six projections, each with a convolution of its own where checkpoints have three (OLMo hybrid)
   } projections = Projections::Kinds;
+  /// Each row of a state decays by itself, and what decays it and gates the result comes through layers of a head's
+  /// width (arXiv:2510.26692, section 3): heads of values are those of keys, as wide.
+  bool decaysByRow = false;
+  bool gateIsSigmoid = false;  ///< not SiLU
   bool betaReachesTwo = false; ///< 2 sigmoid(b): the state may change sign (arXiv:2411.12537, section 4)
 };
 

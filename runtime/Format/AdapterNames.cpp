@@ -30,7 +30,10 @@ struct FamilyName {
 constexpr FamilyName kFamilyNames[] = {{"hy_v3", ".mlp.shared_mlp", ".mlp.shared_experts"},
                                        {"hy_v3", ".mlp.router.gate", ".mlp.gate"},
                                        {"laguna", ".mlp.shared_expert", ".mlp.shared_experts"},
-                                       {"lfm3", ".self_attn.gate_proj", ".self_attn.g_proj"}};
+                                       {"lfm3", ".self_attn.gate_proj", ".self_attn.g_proj"},
+                                       {"kimi_linear", ".self_attn.f_a_proj", ".self_attn.forget_gate.f_a_proj"},
+                                       {"kimi_linear", ".self_attn.f_b_proj", ".self_attn.forget_gate.f_b_proj"},
+                                       {"kimi_linear", ".block_sparse_moe", ".mlp"}};
 
 /// The same of the first part of all names but the head's.
 constexpr FamilyName kFamilyBases[] = {{"nemotron_h", "backbone.", "model."}};

@@ -405,7 +405,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
         parity(Case(name, work))
 for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "saved-inside", "nf4", "nf4-conv1d", "int8", "int8-conv1d", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "tokens-head",
              "tokens-head-padding", "experts", "experts-inner", "linear-alone", "shared-expert", "shared-experts", "router", "router-all", "router-saved", "stacks", "stacks-swapped", "stacks-renamed", "soft-caps", "parallel", "latent", "layer-inputs",
-             "values-are-keys", "streams", "convolutions", "convolutions-experts", "convolutions-gates", "delta", "delta-parts", "delta-apart", "states", "states-beside", "states-apart"):
+             "values-are-keys", "streams", "convolutions", "convolutions-experts", "convolutions-gates", "delta", "delta-parts", "delta-apart", "delta-rows", "states", "states-beside", "states-apart"):
     with scratch() as work:
         merged(name, work)
 for test in (unmergeable, not_into_graph):

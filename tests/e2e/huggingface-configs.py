@@ -48,7 +48,7 @@ REFUSED = [
     ("IQuest-Coder with clamped heads", "llama-heads", but(model_type="iquestcoder", clip_qkv=3.0), "clip_qkv is 3.0"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
-      for name in ("jamba", "mamba", "falcon_mamba", "zamba2", "minimax", "rwkv", "recurrent_gemma", "kimi_linear")),
+      for name in ("jamba", "mamba", "falcon_mamba", "zamba2", "minimax", "rwkv", "recurrent_gemma", "bailing_hybrid")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
@@ -101,6 +101,8 @@ REFUSED = [
     ("LFM3's layers that are too few", "lfm3", but(layer_types=["conv", "conv", "conv", "conv"]), "layer_types has 4 entries for 3 layers"),
     ("LFM3's window of no size", "lfm3", but(sliding_window=None), "sliding_window is null"),
     ("heads of values that heads of keys do not share evenly", "qwen3-next", but(linear_num_value_heads=3), "linear_num_value_heads 3 is not a multiple of linear_num_key_heads 2"),
+    ("Kimi Linear's layer that is of no kind", "kimi-linear", lambda c: {k: v for k, v in c.items() if k != "layer_types"} | {
+        "linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1]}}, "linear_attn_config: layer 2 must be in one of full_attn_layers and kda_layers"),
     ("a state space model whose heads have another width", "granite-hybrid", but(mamba_d_head=10), "4 heads of 10 in 2 groups do not fit a state space model of width 48"),
     ("heads that groups do not share evenly", "granite-hybrid", but(mamba_n_groups=3), "4 heads of 12 in 3 groups do not fit"),
     ("limits of steps out of order", "granite-hybrid-dense", but(time_step_limit=[0.5, 0.1]), "time_step_limit is [0.5,0.1], which are not two numbers from 0 on in order"),
@@ -140,7 +142,7 @@ SAID = [
 ]
 
 # What makes a default configuration whole, and few enough layers and experts.
-SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
+SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "num_experts_per_token": 2,
          "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None,
          "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)

@@ -40,8 +40,9 @@ def smaller(config):
     text.update({key: 2 for key in LAYERS if key in text})
     text.update({key: min(value, 4) for key, value in text.items() if key in EXPERTS})
     text.update({key: value[:2] for key, value in text.items() if key in PER_LAYER})
-    if "num_experts_per_tok" in text:
-        text["num_experts_per_tok"] = 2
+    text.update({key: 2 for key in ("num_experts_per_tok", "num_experts_per_token") if key in text})
+    if "linear_attn_config" in text:
+        text["linear_attn_config"] |= {"full_attn_layers": [2], "kda_layers": [1]}
     if "attention_types" in text:
         text["attention_types"] = [[["global", "local"], 1]]
     return config

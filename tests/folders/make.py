@@ -343,6 +343,15 @@ FOLDERS |= {
         "no-types": lambda c: changed(c, ["layer_types", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"])}),
 }
 
+FOLDERS |= {
+    "kimi-linear": ("kimi_linear", base(**LITTLE, num_hidden_layers=3, layer_types=["linear_attention", "linear_attention", "full_attention"], num_local_experts=4, n_shared_experts=1,
+                                        moe_intermediate_size=20, num_experts_per_tok=2, experts="eager", num_key_value_heads=4, kv_lora_rank=10, qk_nope_head_dim=6,
+                                        qk_rope_head_dim=4, v_head_dim=8, linear_num_heads=2, linear_head_dim=12, rms_norm_eps=0.02), {
+        "old": lambda c: changed(named(num_experts="num_local_experts", num_experts_per_token="num_experts_per_tok", moe_renormalize="norm_topk_prob", num_shared_experts="n_shared_experts",
+                                       model_max_length="max_position_embeddings")(c), ["layer_types", "mlp_layer_types", "linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim"],
+                                 first_k_dense_replace=1, linear_attn_config=dict(full_attn_layers=[3], kda_layers=[1, 2], head_dim=12, num_heads=2, short_conv_kernel_size=4))}),
+}
+
 # Mamba 2 beside attention
 SPACE = dict(mamba_n_heads=4, mamba_d_head=12, mamba_n_groups=2, mamba_d_state=6, mamba_d_conv=4, mamba_expand=2)
 STATES = ["linear_attention", "full_attention", "linear_attention"]
@@ -581,7 +590,7 @@ def defaults():
 
 
 # Whose layers carry a state: the text that transformers goes on with, each time from the whole row
-GREEDY = ("lfm2", "lfm2-moe", "qwen3-next", "qwen3-5", "olmo-hybrid", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
+GREEDY = ("lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
 
 
 def greedy():

@@ -96,6 +96,7 @@ CASES = {
     "delta-parts": ("qwen3-5", dict(r=2, lora_alpha=4, target_modules=["in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj", "q_proj"], modules_to_save=["linear_attn.norm"])),
     "delta-experts": ("qwen3-5-moe", dict(r=2, lora_alpha=3, target_modules=r".*language_model.*\.(in_proj_qkv|q_proj|out_proj)")),
     "delta-apart": ("olmo-hybrid", dict(r=2, lora_alpha=4, target_modules=ALL)),
+    "delta-rows": ("kimi-linear", dict(r=2, lora_alpha=3, target_modules=ALL)),  # modules that checkpoints have elsewhere
     "states": ("granite-hybrid", dict(r=2, lora_alpha=3, target_modules=ALL)),
     "states-beside": ("falcon-h1", dict(r=2, lora_alpha=3, target_modules=["in_proj", "q_proj", "o_proj", "gate_proj", "down_proj"])),
     "states-apart": ("nemotron-h", dict(r=2, lora_alpha=3, target_modules=["q_proj", "in_proj", "up_proj", "down_proj"])),

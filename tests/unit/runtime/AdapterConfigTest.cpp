@@ -270,7 +270,8 @@ TEST(AdapterConfig, RoutersHaveTransformersNames) {
   EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
   EXPECT_EQ(stored[2], "model.layers.0.block_sparse_moe.gate.weight");
   EXPECT_EQ(checkpointNames("model.mlp.gate_proj.weight"),
-            (Names{"model.mlp.gate_proj.weight", "mlp.gate_proj.weight", "backbone.mlp.gate_proj.weight"}));
+            (Names{"model.mlp.gate_proj.weight", "mlp.gate_proj.weight", "model.block_sparse_moe.gate_proj.weight",
+                   "backbone.mlp.gate_proj.weight"}));
 }
 
 TEST(AdapterConfig, FamiliesHaveTransformersNames) {
@@ -290,6 +291,7 @@ TEST(AdapterConfig, FamiliesHaveTransformersNames) {
   EXPECT_EQ(storedOfFamily(model, "nemotron_h"), backbone);
   EXPECT_EQ(moduleOfFamily(backbone, "mamba2"), backbone);
   EXPECT_EQ(moduleOfFamily("layers.0.self_attn.gate_proj", "lfm3"), "layers.0.self_attn.g_proj");
+  EXPECT_EQ(moduleOfFamily("layers.0.self_attn.f_a_proj", "kimi_linear"), "layers.0.self_attn.forget_gate.f_a_proj");
   EXPECT_EQ(familyNames(backbone), Names{model});
   EXPECT_TRUE(refusesAdapter("model.layers.0.mixer.out_proj", "nemotron_h"));
   EXPECT_FALSE(refusesAdapter("model.layers.0.mixer.in_proj", "nemotron_h"));
