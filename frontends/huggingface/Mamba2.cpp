@@ -31,7 +31,7 @@ void readStepLimit(Config &config, StateSpace &space) {
     return config.fail(config.describe("time_step_limit") + ", which are not two numbers from 0 on in order");
   space.leastStep = *least;
   if (!std::isinf(*most))
-    space.mostStep = *most;
+    space.mostStep = most;
 }
 
 /// Heads have `inner` elements together and share `groups` of B and C.
