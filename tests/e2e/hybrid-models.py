@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Models whose layers carry a state (tests/folders): text as transformers writes it, the same bits at ZeRO-0 and ZeRO-3, an export with the names, shapes and types of
-the folder that gives its loss again."""
+"""Models whose layers carry a state (tests/folders): text as transformers writes it, the same bits at ZeRO-0 and ZeRO-3, the CUDA device over the stand-ins, an export
+with the names, shapes and types of the folder that gives its loss again."""
 import array
 import json
 import math
@@ -8,7 +8,7 @@ import shutil
 import struct
 import sys
 
-from support import ROOT, check, finish, read_log, run, scratch, write_safetensors
+from support import ROOT, check, finish, read_log, run, scratch, stand_ins, write_safetensors
 
 FOLDERS = ROOT / "tests/folders"
 TEXTS = json.loads((FOLDERS / "greedy.json").read_text())
@@ -73,6 +73,23 @@ def exported(name, out, work):
     check(f"{name}: an export is read again", losses[0] == losses[1], losses)
 
 
+def on_gpu(name, work):
+    """The CUDA device over the stand-ins: the host's losses and norms, on one GPU and with shards on two; limits as in gpu-models.py."""
+    environment = stand_ins(2, ZTC_CUDNN="0")
+    length = write_data(name, work / "data.safetensors")
+    for precision, limits in (("fp32", (1e-6, 1e-6)), ("bf16", (2e-3, 1e-2))):
+        for ranks, zero in ((1, 0), (2, 3)):
+            plan = work / f"gpu-{precision}-{zero}.bin"
+            run("ztc", "compile", FOLDERS / name, "-o", plan, "--target=x86-64-v3,simt", "--batch=1", f"--seq={length}", f"--zero={zero}", f"--precision={precision}")
+            logs = []
+            for where, more in (((f"--ranks={ranks}", "--device=cpu", "--threads=1"), {}), ((f"--gpus={ranks}",), {"env": environment})):
+                run("ztc-run", plan, f"--data={work / 'data.safetensors'}", "--steps=2", "--lr=2e-3", "--no-save", f"--export={work / 'gpu-out'}", f"--log-json={work / 'gpu-log'}",
+                    "--overwrite", *where, **more)
+                logs.append(read_log(work / "gpu-log")[1])
+            worst = [max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(logs[1], logs[0], strict=True)) for key in ("loss", "grad_norm")]
+            check(f"{name}: gpu: {precision} with ZeRO-{zero} on {ranks}", all(w <= limit for w, limit in zip(worst, limits)), worst)
+
+
 def infinite(work):
     """An infinity in a config.json stands in the export as it stood there: older versions of transformers read no other form."""
     folder, out = work / "model", work / "out"
@@ -91,6 +108,10 @@ for name in sys.argv[1:] or TEXTS:
         text(name, work)
         stages(name, work, "fp32")
         exported(name, stages(name, work, "bf16"), work)
+for name in ("lfm2", "qwen3-5", "kimi-linear", "granite-hybrid"):
+    if not sys.argv[1:] or name in sys.argv[1:]:
+        with scratch() as work:
+            on_gpu(name, work)
 with scratch() as work:
     infinite(work)
 finish()
