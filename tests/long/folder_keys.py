@@ -30,7 +30,17 @@ EXEMPT = {  # (model type, key): why
     ("gpt_bigcode", "num_key_value_heads"): "decided by multi_query",
     ("llama4_text", "max_position_embeddings"): "the size of a cache that nothing reads; the rotary embedding of this configuration reaches further",
     ("phimoe", "original_max_position_embeddings"): "taken from rope_parameters where it is there",
+    ("lfm2", "block_multiple_of"): "twice as much rounds the width of this configuration up to the same",
+    ("bamba", "z_loss_coefficient"): "a loss of the logits, which ztc says that it does not train",
+    ("falcon_h1", "mamba_expand"): "mamba_d_ssm is there",
+    ("falcon_h1", "mamba_norm_before_gate"): "mamba_rms_norm is false in this configuration",
+    ("nemotron_h", "use_mamba_kernels"): "another implementation of the same",
+    ("mamba2", "residual_in_fp32"): "a precision: sums are f32 until they are stored",
+    ("mamba2", "time_step_min"): "only initialises",
     ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
+} | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
+} | {(kind, key): "only initialises" for kind in ("nemotron_h", "mamba2") for key in ("time_step_rank", "time_step_max", "time_step_floor", "rescale_prenorm_residual")
+} | {("olmo_hybrid", key): "only initialises" for key in ("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor")
 } | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu")
 }
 
@@ -100,7 +110,7 @@ def main():
     known = {kind: options for kind, options, _ in reversed(list((make.FOLDERS | make.MORE).values())) if "text_config" not in options}
     known = {kind: options for kind, options in FAMILIES.values()} | known
     for kind in kinds:
-        if kind in known and has_modeling_code(known[kind], kind) and (len(sys.argv) < 2 or kind in sys.argv[1:]):
+        if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]) and has_modeling_code(known[kind], kind):
             with scratch() as folder:
                 examine(kind, known[kind], folder)
     finish()
