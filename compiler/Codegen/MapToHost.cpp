@@ -386,7 +386,8 @@ private:
     return success();
   }
 
-  /// A sum of squares is, from here on, the sum of its blocks' partial sums in order.
+  /// A sum of squares is, from here on, the sum of its blocks' partial sums in order, in f64: there may be a million of
+  /// them, each far smaller than their sum.
   void bindSumFolds() {
     Value length = scalar(0);
     KernelBuilder &b = e_.at(0);
@@ -395,17 +396,17 @@ private:
     for (const PlannedPartial &fold : kernel_.folds)
       e_.override(fold.op->getResult(0), [this, fold, blocks, stride](ArrayRef<IndexExpr>) -> Element {
         KernelBuilder &b = e_.at(0);
-        SmallVector<Value> total{b.real(b.getF32Type(), 0.0)};
+        SmallVector<Value> total{b.real(b.getF64Type(), 0.0)};
         IndexSymbol facts;
         facts.maximum = int64_t(1) << 40;
         LogicalResult done = e_.forLoop(
             0, b.i64(0), blocks, 1, facts, total, [&](const IndexSymbol *block, unsigned inner, Carried &values) {
               Element partial = e_.load(workspace_, e_.at(inner).getF32Type(), IndexExpr(block) * stride + fold.offset);
               KernelBuilder &in = e_.at(inner);
-              values[0] = in.add(values[0], partial.value);
+              values[0] = in.add(values[0], in.convertReal(partial.value, in.getF64Type()));
               return success();
             });
-        return failed(done) ? Element() : Element{total[0], 0};
+        return failed(done) ? Element() : Element{e_.at(0).convertReal(total[0], b.getF32Type()), 0};
       });
   }
 

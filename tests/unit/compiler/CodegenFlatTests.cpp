@@ -123,8 +123,8 @@ TEST(CodegenFlat, SumOfSquares) {
       expected += double(data(x)[i]) * data(x)[i];
     EXPECT_NEAR(data(result[0])[0], expected, 2e-6 * expected) << length;
     // The order that compiler/Codegen/README.md promises: 64 lanes and a halving tree per block of 4096, blocks in
-    // order.
-    float total = 0;
+    // order and in f64.
+    double total = 0;
     for (int64_t block = 0; block < length; block += 4096) {
       float lanes[64] = {};
       for (int64_t i = block; i < std::min(length, block + 4096); ++i)
@@ -134,8 +134,24 @@ TEST(CodegenFlat, SumOfSquares) {
           lanes[i] += lanes[i + half];
       total += lanes[0];
     }
-    EXPECT_EQ(data(result[0])[0], total) << length;
+    EXPECT_EQ(data(result[0])[0], float(total)) << length;
   }
+}
+
+// A sum of its 2000 blocks in f32 is off by 1.5e-5.
+TEST(CodegenFlat, SumOfSquaresOfManyBlocks) {
+  Group group(R"(func.func @norm(%x: tensor<?xf32>) -> tensor<f32> {
+    %y = graph.sum_squares %x : tensor<?xf32> -> tensor<f32>
+    return %y : tensor<f32>
+  })");
+  RunOptions options;
+  options.length = 2000 * 4096;
+  Bytes x(options.length * sizeof(float));
+  std::fill_n(data(x), options.length, 1.1f);
+  std::vector<Bytes> result = runGroup(group.fusion(), {x}, options);
+  ASSERT_EQ(result.size(), 1u);
+  const double expected = double(options.length) * 1.1f * 1.1f;
+  EXPECT_NEAR(data(result[0])[0], expected, 2e-6 * expected);
 }
 
 TEST(CodegenFlat, StaticVectorsAreFlatToo) {
