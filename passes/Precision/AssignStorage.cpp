@@ -252,9 +252,9 @@ private:
   /// A chain of f32 ops lives in registers: a value of it that more than one op reads, or that is kept for the backward
   /// part, is stored, hence rounded, and everybody reads what is stored.
   void roundStored(Value value) {
-    if (!isReal(value) || elementOf(value) != f32 || isStatistic(value) || value.use_empty() ||
-        excepted.contains(value) || wideByRule.contains(value) || asked.contains(value) || dataOnly.contains(value) ||
-        vectors.contains(value))
+    if (!isReal(value) || elementOf(value) != f32 || value.use_empty() ||
+        (isStatistic(value) && !isKeptAsRows(value)) || excepted.contains(value) || wideByRule.contains(value) ||
+        asked.contains(value) || dataOnly.contains(value) || vectors.contains(value))
       return;
     Operation *op = value.getDefiningOp();
     if (isa<graph::ConstantOp, graph::BroadcastOp>(op) || movesElements(op))
@@ -269,6 +269,14 @@ private:
            llvm::any_of(value.getUsers(), [&](Operation *user) {
              return lossOp->isBeforeInBlock(user) || (movesElements(user) && isKept(user->getResult(0)));
            });
+  }
+
+  /// Whether what a column of single elements holds is kept as rows: a scatter by elements has that form.
+  bool isKeptAsRows(Value value) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return movesElements(user) &&
+             (isStatistic(user->getResult(0)) ? isKeptAsRows(user->getResult(0)) : isKept(user->getResult(0)));
+    });
   }
 
   /// All readers of `wide` but the cast that makes `stored` of it read `stored`.
