@@ -89,7 +89,7 @@ LogicalResult mapForms(ModuleOp kernels, ArrayRef<kernel::ObjectKind> kinds,
     for (const PlannedKernel &kernel : plan->kernels) {
       const KernelDescription &d = kernel.description;
       if (failed(emit(form, kernel, d.name, /*add=*/false)) ||
-          (d.hasAdd && failed(emit(form, kernel, d.name + "_add", /*add=*/true))))
+          (d.hasAdd && failed(emit(form, kernel, d.name + kernel::kAddSuffix.str(), /*add=*/true))))
         return failure();
     }
   }

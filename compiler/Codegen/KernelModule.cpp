@@ -42,7 +42,7 @@ KernelModule::State::State(ModuleOp kernels, KernelModuleOptions options)
       if (auto form = dyn_cast<kernel::FuncOp>(op)) {
         for (auto schedule : form.getSchedules().getAsRange<kernel::ScheduleAttr>()) {
           const StringRef name = schedule.getKernel().getValue();
-          names[name] = names[(name + "_add").str()] = 1;
+          names[name] = names[(name + kernel::kAddSuffix).str()] = 1;
         }
       } else if (auto symbol = dyn_cast<SymbolOpInterface>(op)) {
         names[symbol.getName()] = 1;
@@ -165,7 +165,7 @@ static void wantAdds(KernelModule::State &state, KnownGroup &group, TypeRange re
     auto isCodes = [&](const KernelBuffer &buffer) { return isResult(buffer) && graph::isFp8(results[buffer.index]); };
     if (!kernel.hasAdd && llvm::any_of(kernel.buffers, isResult) && llvm::none_of(kernel.buffers, isCodes)) {
       kernel.hasAdd = true;
-      ++state.names[kernel.name + "_add"];
+      ++state.names[kernel.name + kernel::kAddSuffix.str()];
     }
     schedules.push_back(codegen::scheduleOf(&state.context, kernel));
   }

@@ -38,7 +38,7 @@ public:
     const std::string wanted = (name + "_own").str();
     for (unsigned number = 1;; ++number) {
       std::string fresh = number == 1 ? wanted : wanted + "_" + std::to_string(number);
-      if (!step.lookupSymbol(fresh) && !step.lookupSymbol(fresh + "_add"))
+      if (!step.lookupSymbol(fresh) && !step.lookupSymbol(fresh + kernel::kAddSuffix.str()))
         return fresh;
     }
   }
@@ -84,7 +84,7 @@ FuncOp makeOwn(graph::FusionOp call) {
                                           s.getForm(), s.getExtent(), s.getGrain(), s.getFlatBlock(), s.getHasAdd(),
                                           s.getScalars(), s.getBuffers()));
     declareLike(step, known, fresh);
-    declareLike(step, (known + "_add").str(), fresh + "_add");
+    declareLike(step, (known + kernel::kAddSuffix).str(), fresh + kernel::kAddSuffix.str());
   }
   own.setSymName(cast<ScheduleAttr>(schedules.front()).getKernel().getValue());
   own.setSchedulesAttr(builder.getArrayAttr(schedules));

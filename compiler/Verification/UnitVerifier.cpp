@@ -150,7 +150,7 @@ void UnitRuns::look(graph::FusionOp group, ArrayAttr launches) {
 }
 
 void UnitRuns::addWays(UnitCase &test, bool add, std::vector<Way> &ways) {
-  const std::string name = test.schedule.getKernel().getValue().str() + (add ? "_add" : "");
+  const std::string name = test.schedule.getKernel().getValue().str() + (add ? kernel::kAddSuffix.str() : "");
   for (const RunnableImage &image : images.all()) {
     std::optional<KernelVersion> version = images.versionOf(image, name);
     if (!version) {
@@ -318,7 +318,7 @@ bool UnitRuns::runAll(UnitCase &test, ArrayRef<Way> ways) {
 bool UnitRuns::runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> operands, const PatternMemory *partials,
                       bool descending) {
   const bool add = way.add;
-  const std::string name = test.schedule.getKernel().getValue().str() + (add ? "_add" : "");
+  const std::string name = test.schedule.getKernel().getValue().str() + (add ? kernel::kAddSuffix.str() : "");
   std::vector<PatternMemory> written;
   std::map<std::pair<int64_t, int64_t>, size_t> places; // (kind, index) of a buffer, in `written`
   KernelRun run;

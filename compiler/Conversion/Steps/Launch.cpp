@@ -89,7 +89,7 @@ struct GroupSteps : StepSourceOpInterface::ExternalModel<GroupSteps, graph::Fusi
       if (mode.getValue() != Accumulate::Overwrite) {
         if (!spec.getHasAdd())
           return op->emitOpError("no kernel variant that adds to its results: ") << spec.getKernel();
-        add = FlatSymbolRefAttr::get(op->getContext(), (spec.getKernel().getValue() + "_add").str());
+        add = FlatSymbolRefAttr::get(op->getContext(), (spec.getKernel().getValue() + kernel::kAddSuffix).str());
       }
       FlatSymbolRefAttr bucket = spec.getFlatBlock() ? emitter.bucketOf(op) : FlatSymbolRefAttr();
       Type flat = emitter.bucketType(op);

@@ -19,6 +19,10 @@ inline constexpr llvm::StringLiteral kLaunch = "kernel.launch";
 /// The module of a step that holds kernels, and its modules: forms for all targets, functions for processors, for GPUs.
 inline constexpr llvm::StringLiteral kKernels = "kernels", kForms = "forms", kHost = "host", kGpu = "gpu";
 
+/// After a kernel's name: its variant that adds to the results instead of overwriting them. No group of ops is named
+/// so, as one underscore stands between their names.
+inline constexpr llvm::StringLiteral kAddSuffix = "__add";
+
 } // namespace ztc::kernel
 
 #include "compiler/Dialect/Kernel/KernelDialect.h.inc"

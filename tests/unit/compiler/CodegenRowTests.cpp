@@ -202,3 +202,15 @@ TEST(CodegenRow, EqualGroupsShareAKernel) {
   EXPECT_EQ(b->kernels[0].name, "layer");
   EXPECT_EQ(c->kernels[0].name, "layer_2");
 }
+
+TEST(CodegenRow, AVariantThatAddsHasNoGroupsName) {
+  auto text = [](const std::string &name, const std::string &op) {
+    return "func.func @" + name + "(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {\n %y = graph." + op +
+           " %x : tensor<4x8xf32>\n return %y : tensor<4x8xf32> }";
+  };
+  Group both(text("exp_add", "exp")), first(text("exp", "neg"));
+  KernelModule module(kernelContext());
+  ASSERT_TRUE(succeeded(module.addGroup(both.fusion(), /*withAdd=*/true)));
+  ASSERT_TRUE(succeeded(module.addGroup(first.fusion(), /*withAdd=*/true)));
+  EXPECT_TRUE(succeeded(module.emit({"x86-64-v3"})));
+}

@@ -217,7 +217,7 @@ private:
     bool isWide = kernel.form != "service" || !wide.empty();
     kernels.try_emplace(kernel.name, GatedKernel{kernel.form, origin, wide, true, isWide, isWide});
     if (kernel.hasAdd)
-      kernels.try_emplace(kernel.name + "_add", GatedKernel{kernel.form, origin, {}, true});
+      kernels.try_emplace(kernel.name + kernel::kAddSuffix.str(), GatedKernel{kernel.form, origin, {}, true});
   }
 
   static std::vector<unsigned> wideOfService(const std::string &name) {
@@ -250,7 +250,7 @@ private:
         else
           (buffers[3 * i + 2] ? wideStores : wideLoads) = false;
       }
-      for (std::string name : {launch.getKernel().getValue().str(), launch.getKernel().getValue().str() + "_add"})
+      for (std::string name : {launch.getKernel().getValue().str(), launch.getKernel().getValue().str() + kernel::kAddSuffix.str()})
         if (auto known = kernels.find(name); known != kernels.end())
           known->second.wide = wide, known->second.ends = flat, known->second.wideLoads = wideLoads,
           known->second.wideStores = wideStores;

@@ -112,7 +112,7 @@ static std::pair<std::vector<int64_t>, int64_t> rangeOf(const KernelDescription 
 }
 
 static std::string symbolOf(const KernelDescription &kernel, const RunOptions &options) {
-  return kernel.name + (options.add && kernel.hasAdd ? "_add" : "");
+  return kernel.name + (options.add && kernel.hasAdd ? kernel::kAddSuffix.str() : "");
 }
 
 static void launch(const LoadedKernels &image, const KernelDescription &kernel, std::vector<void *> buffers,

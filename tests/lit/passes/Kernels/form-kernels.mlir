@@ -9,7 +9,7 @@
 // CHECK:       plan.kernel @scale "row" []
 // CHECK:       plan.kernel @bias "column_reduce" []
 // CHECK:       plan.kernel @bias_fold "fold" []
-// CHECK:       plan.kernel @bias_fold_add "fold" []
+// CHECK:       plan.kernel @bias_fold__add "fold" []
 // CHECK:       module @kernels
 // CHECK:         module @forms
 // CHECK:           kernel.func @scale(%[[X:.*]]: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {schedules = [#kernel.schedule<kernel = @scale, form = row,
