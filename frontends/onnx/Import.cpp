@@ -16,6 +16,7 @@
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/ResolveBranches.h"
+#include "frontends/onnx/RunningSums.h"
 #include "frontends/onnx/Sequences.h"
 #include "frontends/onnx/SizeAdvice.h"
 #include "frontends/onnx/Ties.h"
@@ -237,6 +238,7 @@ private:
     if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) || !restoreFunctions(error) ||
         !findRoles(*model, requested, liveness.roles, error))
       return false;
+    keepRunningSums(*model);
     notes.describe(*model, liveness.roles, report);
     for (const auto &role : liveness.roles)
       takesLossWeights |= role.second.role == InputRole::LossWeights;
@@ -354,6 +356,9 @@ private:
       if (!isTrained)
         untrained.insert(target.str());
     }
+    if (!untrained.empty())
+      for (const std::string &name : checkpoint)
+        untrained.erase(model->targetOf(name));
     std::string problem = noteUntrained(std::vector<std::string>(untrained.begin(), untrained.end()), trained,
                                         constantOfValues(*model, constants), options.freeze, report);
     return problem.empty() ? success() : fail(problem);
