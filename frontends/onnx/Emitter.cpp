@@ -135,7 +135,7 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
     return place->second;
   // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part
   // again, and so do fresh biases of experts, scales of heads and the like: all their elements are equal.
-  if (initializer.shape.size() >= 2 && !hasEqualElements(initializer, model))
+  if (initializer.shape.size() >= 2 && !found.isApart && !hasEqualElements(initializer, model))
     if (auto same = parameterOfData.find({&initializer, found.transposed}); same != parameterOfData.end()) {
       params[same->second].tied.push_back(found.name);
       return place->second = same->second;

@@ -50,6 +50,13 @@ struct Match {
   }
 };
 
+/// What a constant becomes, and for which of the nodes that read it.
+struct Replacement {
+  const Initializer *constant;
+  Match match;
+  std::vector<std::pair<std::string, unsigned>> readers; ///< as FilePlace has them; empty: all
+};
+
 /// "sub" of what dynamo called "sub_1".
 StringRef callOf(StringRef name) {
   StringRef stem = name.rtrim("0123456789");
@@ -81,22 +88,19 @@ public:
     if (sources.empty())
       return true;
     collectReaders();
-    std::vector<std::pair<const Initializer *, Match>> found;
+    std::vector<Replacement> found;
     for (const Initializer &constant : model.initializers) {
       if (!isFloat(constant.type) || !constant.count() || constant.count() > kMostFunctionElements ||
           constant.isRestored || own.contains(constant.name) || !readers.count(constant.name) ||
           !mayBeComputed(constant.name))
         continue;
-      std::optional<Match> match;
-      if (!explain(constant, match))
+      if (!explain(constant, found))
         return false;
-      if (match)
-        found.push_back({&constant, *match});
     }
-    for (auto &[constant, match] : found) {
-      notes.push_back("'" + constant->name + "' in the graph is " + match.words() +
+    for (const Replacement &one : found) {
+      notes.push_back("'" + one.constant->name + "' in the graph is " + one.match.words() +
                       ", by value: trained as this function of it");
-      replace(*constant, match);
+      replace(one);
     }
     return true;
   }
@@ -202,7 +206,7 @@ private:
     return false;
   }
 
-  bool explain(const Initializer &constant, std::optional<Match> &match) const {
+  bool explain(const Initializer &constant, std::vector<Replacement> &found) const {
     std::vector<double> all = elementsOf(viewOf(model, constant));
     // A mask's -inf is computed from no parameter, though log(0) of one is equal to it.
     const bool isFinite = llvm::all_of(all, [](double x) { return std::isfinite(x); });
@@ -222,9 +226,11 @@ private:
       return !weak || !isFx || explainsItself(constant, core);
     bool isClear = matches.size() == 1 && !matches[0].source->isMerged && (!weak || isFx || !matches[0].source->isRead);
     if (isClear) {
-      match = matches[0];
+      found.push_back({&constant, matches[0], {}});
       return true;
     }
+    if (!weak && splitByModule(constant, matches, found))
+      return true;
     std::string list = matches[0].words();
     for (size_t i = 1; i < matches.size() && i < 3; ++i)
       list += ", or " + matches[i].words();
@@ -236,6 +242,35 @@ private:
             "would be trained wrong; " +
             wayOut();
     return false;
+  }
+
+  /// Tensors of several layers are equal, as they are in a model that nobody has trained: each node reads that of its
+  /// own module. False where a node has no such tensor, or has two.
+  bool splitByModule(const Initializer &constant, llvm::ArrayRef<Match> matches,
+                     std::vector<Replacement> &found) const {
+    std::vector<Replacement> split;
+    for (const Node *node : readers.lookup(constant.name)) {
+      const std::string scope = names.scopeOf(*node);
+      const Match *chosen = nullptr;
+      for (const Match &match : matches) {
+        const std::string name = model.targetOf(match.source->name);
+        if (match.element >= 0 || match.source->isMerged || StringRef(name).rsplit('.').first != scope)
+          continue;
+        if (chosen)
+          return false;
+        chosen = &match;
+      }
+      if (!chosen)
+        return false;
+      auto known = llvm::find_if(split, [&](const Replacement &r) { return r.match.source == chosen->source; });
+      if (known == split.end())
+        known = split.insert(split.end(), {&constant, *chosen, {}});
+      for (auto [input, name] : llvm::enumerate(node->inputs))
+        if (name == constant.name)
+          known->readers.push_back({node->outputs[0], unsigned(input)});
+    }
+    found.insert(found.end(), split.begin(), split.end());
+    return true;
   }
 
   void addMatches(const Initializer &constant, const ConstantCore &core, const Source &source, bool weak, bool isFx,
@@ -348,8 +383,11 @@ private:
     return "export again with optimize=False (dynamo) or do_constant_folding=False (TorchScript)";
   }
 
-  void replace(const Initializer &constant, const Match &match) {
-    const std::string value = constant.name + "/function";
+  void replace(const Replacement &replacement) {
+    const Initializer &constant = *replacement.constant;
+    const Match &match = replacement.match;
+    const std::string value =
+        constant.name + "/function" + (replacement.readers.empty() ? "" : "/" + match.source->name);
     // The tensor's dimensions where the constant has them, 1 where it repeats.
     const Shape spread = match.element >= 0 ? Shape(constant.shape.size(), 1)
                                             : ConstantCore(constant.shape, elementsOf(viewOf(model, constant))).shape;
@@ -360,11 +398,12 @@ private:
     };
     model.addRestored(match.source->name, constant.type, match.source->view.shape)
         .filePlaces.push_back({match.element >= 0 ? FilePlace::Kind::Rows : FilePlace::Kind::Whole,
-                               constant.nameInFile(), std::max<int64_t>(match.element, 0), spread, function});
+                               constant.nameInFile(), std::max<int64_t>(match.element, 0), spread, function,
+                               replacement.readers});
     for (Node &node : model.nodes)
-      for (std::string &input : node.inputs)
-        if (input == constant.name)
-          input = value;
+      if (replacement.readers.empty() ||
+          llvm::any_of(replacement.readers, [&](const auto &reader) { return reader.first == node.outputs[0]; }))
+        llvm::replace(node.inputs, constant.name, value);
     std::vector<Node> chain;
     std::string last = match.source->name;
     auto emit = [&](const char *op, std::vector<std::string> inputs) {

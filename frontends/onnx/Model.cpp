@@ -92,6 +92,22 @@ std::string Model::graphName(StringRef name) const {
   return name.str();
 }
 
+std::string Model::targetOf(StringRef tensor) const {
+  const std::string named = graphName(tensor);
+  const StringRef below = tensor.split('.').second;
+  std::string found;
+  for (const auto &entry : parameterTargets) {
+    if (entry.second == named)
+      return named;
+    if (!below.contains('.') || !StringRef(entry.second).ends_with(("." + below).str()))
+      continue;
+    if (!found.empty())
+      return named;
+    found = entry.second;
+  }
+  return found.empty() ? named : found;
+}
+
 Initializer &Model::addRestored(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape) {
   for (Initializer &initializer : initializers)
     if (initializer.name == name) {

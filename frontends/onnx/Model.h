@@ -63,6 +63,9 @@ struct FilePlace {
   Shape spread; ///< Rows, Whole: what is taken in these dimensions, repeated along those of size 1, is `tensor`
   /// Of the initializer's elements, before any are taken: where `tensor` has what an exporter computed from them.
   std::function<std::vector<float>(std::vector<float>)> function;
+  /// Who reads `tensor` as a value of this initializer, where not all do: a node's first output, and the number of the
+  /// input.
+  std::vector<std::pair<std::string, unsigned>> readers;
 };
 
 /// A named constant of the graph: an initializer, or the value of a Constant node.
@@ -174,6 +177,9 @@ struct Model {
   void indexProducers();
   /// The graph's name of a tensor of a checkpoint: the exporter's signature may have a wrapper's prefix in front of it.
   std::string graphName(llvm::StringRef name) const;
+  /// The same, also where the signature has another first component: backbone.layers.0.mixer.D of a checkpoint is
+  /// model.layers.0.mixer.D where no other parameter ends so. The name itself where there is none.
+  std::string targetOf(llvm::StringRef tensor) const;
   /// The initializer of this name becomes a parameter that the exporter had folded; made, without elements, where there
   /// is none.
   Initializer &addRestored(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape);

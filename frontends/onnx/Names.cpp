@@ -249,6 +249,11 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
       result.name = alias;
       return result;
     }
+  if (auto known = toldByScope.find(initializer.name); known != toldByScope.end()) {
+    result.name = known->second.lookup(scopeOf(consumer));
+    result.isApart = true;
+    return result;
+  }
   if (auto known = told.find(initializer.name); known != told.end()) {
     result.name = known->second;
     return result;
@@ -295,8 +300,39 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   return result;
 }
 
+bool Names::tellOneOf(const Initializer &initializer, llvm::ArrayRef<std::string> tensors) {
+  auto isIn = [&](StringRef module, StringRef tensor) { // the scope may have a wrapper's prefix
+    const std::string name = stripped(model.targetOf(tensor));
+    const StringRef own = StringRef(name).rsplit('.').first;
+    return module.consume_back(own) && (module.empty() || module.ends_with("."));
+  };
+  llvm::StringMap<std::string> tensorOf;
+  bool isClear = true;
+  for (const Node &node : model.nodes) {
+    if (!llvm::is_contained(node.inputs, initializer.name))
+      continue;
+    const std::string module = scopeOf(node);
+    auto [chosen, isNew] = tensorOf.try_emplace(module);
+    for (const std::string &tensor : isNew ? tensors : llvm::ArrayRef<std::string>())
+      if (isIn(module, tensor)) {
+        isClear &= chosen->second.empty();
+        chosen->second = tensor;
+      }
+    isClear &= !chosen->second.empty();
+  }
+  if (isClear)
+    toldByScope[initializer.name] = std::move(tensorOf);
+  else if (tensors.size() == 1 || tensorOf.size() <= 1)
+    tell(initializer.name, tensors[0]);
+  else
+    return false;
+  return true;
+}
+
 Names::Kind Names::kindOfTensor(StringRef tensor) const {
-  return isTarget.empty() ? Kind::Unknown : isTarget.count(tensor) ? Kind::Parameter : Kind::Buffer;
+  if (isTarget.empty())
+    return Kind::Unknown;
+  return isTarget.count(tensor) || isTarget.count(stripped(model.targetOf(tensor))) ? Kind::Parameter : Kind::Buffer;
 }
 
 Names::Kind Names::kindOf(const Initializer &initializer) const {

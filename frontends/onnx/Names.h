@@ -9,6 +9,7 @@ namespace ztc::importer {
 struct ParameterName {
   std::string name;
   bool transposed = false; ///< the ONNX file holds the transpose of the checkpoint's matrix
+  bool isApart = false;    ///< others that read the same initializer have other tensors of the checkpoint
 };
 
 class Names {
@@ -31,6 +32,10 @@ public:
   Kind kindOfTensor(llvm::StringRef tensor) const;
   /// An initializer is this tensor of the checkpoint, whoever reads it.
   void tell(llvm::StringRef initializer, llvm::StringRef tensor) { told[initializer] = tensor.str(); }
+  /// An initializer is equal to these tensors of the checkpoint: for each node that reads it, to the one of the node's
+  /// own module, or to any of them where one module reads it. False, and nothing is told, where several do, and one of
+  /// these has no such tensor, or two.
+  bool tellOneOf(const Initializer &initializer, llvm::ArrayRef<std::string> tensors);
 
 private:
   void choosePrefix(llvm::ArrayRef<std::string> names, llvm::ArrayRef<std::string> checkpoint);
@@ -43,6 +48,7 @@ private:
   bool isTorchScript; ///< written by the older exporter, which keeps the name of each tensor that it leaves alone
   llvm::StringMap<bool> isTarget; ///< parameter names of dynamo's signature
   llvm::StringMap<std::string> told;
+  llvm::StringMap<llvm::StringMap<std::string>> toldByScope; ///< by initializer, then by the scope of who reads it
   llvm::StringMap<std::string> firstOf; ///< names in the first place, of parameters of a module that has several
   std::string wrapper, added; ///< prefixes with their dot: the one of a wrapper module, and what checkpoints have
 };

@@ -172,9 +172,9 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
   for (const Initializer *initializer : open) {
     if (found.names.contains(initializer->name))
       continue;
-    if (std::string tensor = stored.nameOf(*initializer); !tensor.empty()) {
+    const std::vector<std::string> tensors = stored.namesOf(*initializer);
+    if (!tensors.empty() && names.tellOneOf(*initializer, tensors)) {
       found.names.insert(initializer->name);
-      names.tell(initializer->name, tensor);
     } else if (initializer->count() > 1 || !names.checkpointName(initializer->name).empty()) {
       found.constants.push_back(initializer);
     }

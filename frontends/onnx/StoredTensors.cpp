@@ -55,22 +55,24 @@ bool StoredTensors::hasValuesOf(const TensorView &tensor, const TensorView &want
   return true;
 }
 
-std::string StoredTensors::nameOf(const Initializer &initializer) const {
+std::vector<std::string> StoredTensors::namesOf(const Initializer &initializer) const {
   if (tensors.empty() || !isFloat(initializer.type))
-    return "";
+    return {};
   TensorView wanted = viewOf(model, initializer);
   bool hasValues = !wanted.bytes.empty();
   if (hasValues && wanted.count() > 1 && isMask(wanted))
-    return "";
+    return {};
   std::string own = names.checkpointName(initializer.name);
   for (const TensorView &tensor : tensors)
     if ((tensor.name == initializer.name || tensor.name == own) && tensor.count() == initializer.count())
-      return names.kindOfTensor(tensor.name) == Names::Kind::Buffer ? std::string() : tensor.name;
+      return names.kindOfTensor(tensor.name) == Names::Kind::Buffer ? std::vector<std::string>()
+                                                                    : std::vector{tensor.name};
+  std::vector<std::string> equal;
   if (hasValues && !wanted.isConstant())
     for (const TensorView &tensor : tensors)
       if (tensor.count() == initializer.count() && hasValuesOf(tensor, wanted))
-        return tensor.name;
-  return "";
+        equal.push_back(tensor.name);
+  return equal;
 }
 
 } // namespace ztc::importer

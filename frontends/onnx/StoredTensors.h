@@ -16,9 +16,9 @@ public:
   /// `weights`: folder, safetensors file or index; empty, or what cannot be opened, has no tensors.
   StoredTensors(const Model &model, const Names &names, const std::string &weights);
 
-  /// The tensor that has an initializer's name, or all its elements in any dimensions; "" where there is none. Buffers
-  /// (of dynamo's signature) and masks of zeros and ones are not meant.
-  std::string nameOf(const Initializer &initializer) const;
+  /// The tensor that has an initializer's name, or those that have all its elements in any dimensions. Buffers (of
+  /// dynamo's signature) and masks of zeros and ones are not meant.
+  std::vector<std::string> namesOf(const Initializer &initializer) const;
 
 private:
   bool hasValuesOf(const TensorView &tensor, const TensorView &wanted) const;

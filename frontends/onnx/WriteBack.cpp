@@ -14,6 +14,8 @@ void WriteBack::add(const Parameter &parameter, const WeightForm &form) {
       tensors.push_back(tensor);
       tensors.back().name = other.tensor;
       tensors.back().place = other;
+      if (!other.readers.empty())
+        tensors.back().readers = other.readers;
     }
     if (isInFile)
       tensors.push_back(tensor);

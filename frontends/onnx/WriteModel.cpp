@@ -139,6 +139,14 @@ private:
     return Status::ok();
   }
 
+  /// A tensor, or TorchScript's alias of it: what the importer reads as the tensor is nothing else.
+  bool isTensor(const std::string &value, const std::string &name) const {
+    if (value == name)
+      return true;
+    auto inputs = scan.inputsOf.find(value);
+    return inputs != scan.inputsOf.end() && inputs->second.size() == 1 && inputs->second[0] == name;
+  }
+
   /// Several parameters stand for one tensor: an exporter merged what was equal. What differs now becomes a tensor of
   /// its own.
   /// `first` is a copy: items are added meanwhile, and it may have been one of them.
@@ -151,13 +159,15 @@ private:
       auto same = llvm::find_if(known, [&](const auto &entry) { return entry.first == content; });
       if (same != known.end() && same == known.begin())
         continue;
+      const bool isFunction = tensor->place && tensor->place->function; // not what the parameter's name stands for
       std::string name = same != known.end() ? same->second
                          : known.empty()     ? first.file->name
+                         : isFunction        ? unusedName(first.file->name)
                                              : unusedName(tensor->trained);
       for (const auto &[node, input] : tensor->readers) {
         auto inputs = scan.inputsOf.find(node);
         if (inputs == scan.inputsOf.end() || input >= inputs->second.size() ||
-            inputs->second[input] != first.file->name) {
+            !isTensor(inputs->second[input], first.file->name)) {
           if (known.empty())
             continue;
           return failedPrecondition(

@@ -20,6 +20,9 @@ NO_DROPOUT = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
 GPT = dict(n_embd=48, n_layer=2, n_head=4, vocab_size=101, n_positions=64, initializer_range=0.08, bos_token_id=None, eos_token_id=None,
            pad_token_id=None)
 
+LINEAR_FIRST = ["linear_attention", "full_attention"]
+DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=10, linear_value_head_dim=12)
+
 # name: (model type of transformers, options)
 FAMILIES = {
     "llama": ("llama", base(num_hidden_layers=3)),
@@ -124,9 +127,25 @@ FAMILIES = {
                                           experts="batched_mm")),
     "glm4_moe": ("glm4_moe", base(head_dim=12, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=36,
                                   first_k_dense_replace=1, n_group=1, topk_group=1, experts="batched_mm")),
+    # short convolutions and recurrent layers beside attention, or instead of it
+    "lfm2": ("lfm2", base(block_ff_dim=84, block_auto_adjust_ff_dim=False, layer_types=["conv", "full_attention"])),
+    "qwen3_next": ("qwen3_next", base(head_dim=12, layer_types=LINEAR_FIRST, experts="batched_mm", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=36,
+                                      shared_expert_intermediate_size=40, **DELTA)),
+    "qwen3_5": ("qwen3_5_text", base(head_dim=12, layer_types=LINEAR_FIRST, **DELTA)),
+    "olmo_hybrid": ("olmo_hybrid", base(layer_types=LINEAR_FIRST, linear_num_key_heads=4, linear_num_value_heads=4, linear_key_head_dim=10, linear_value_head_dim=10)),
+    "granitemoehybrid": ("granitemoehybrid", base(layer_types=["mamba", "attention"], mamba_n_heads=8, mamba_d_head=12, mamba_d_state=10, num_local_experts=0,
+                                                  shared_intermediate_size=40, embedding_multiplier=2.0)),
+    "falcon_h1": ("falcon_h1", base(head_dim=12, mamba_n_heads=8, mamba_d_head=12, mamba_d_ssm=96, mamba_d_state=10)),
+    "bamba": ("bamba", base(attn_layer_indices=[1], mamba_n_heads=8, mamba_d_head=12, mamba_d_state=10)),
+    "nemotron_h": ("nemotron_h", base(head_dim=12, num_hidden_layers=3, layers_block_type=["mamba", "attention", "mlp"], mamba_num_heads=8, mamba_head_dim=12,
+                                      ssm_state_size=10, n_groups=2)),
+    "mamba2": ("mamba2", dict(hidden_size=48, num_hidden_layers=2, vocab_size=101, num_heads=8, head_dim=12, state_size=10, n_groups=2, expand=2)),
+    "mamba": ("mamba", dict(hidden_size=48, num_hidden_layers=2, vocab_size=101, state_size=6)),
+    "minimax": ("minimax", base(head_dim=12, layer_types=LINEAR_FIRST, num_local_experts=4, num_experts_per_tok=2, experts="batched_mm", block_size=8)),
+    "recurrent_gemma": ("recurrent_gemma", base(num_key_value_heads=1, head_dim=12, block_types=["recurrent", "attention"], attention_window_size=6, lru_width=48)),
 }
 
-SMALLER = {"hidden_size": 24, "n_embd": 24, "d_model": 24, "word_embed_proj_dim": 24, "intermediate_size": 40, "ffn_dim": 40, "dff": 40, "vocab_size": 61, "head_dim": 6,
+SMALLER = {"hidden_size": 24, "n_embd": 24, "d_model": 24, "word_embed_proj_dim": 24, "intermediate_size": 40, "ffn_dim": 40, "dff": 40, "block_ff_dim": 40, "vocab_size": 61, "head_dim": 6,
            "moe_intermediate_size": 20, "shared_expert_intermediate_size": 20, "query_pre_attn_scalar": 9}
 
 
@@ -166,5 +185,9 @@ STORED = {
     "recurrent": "op18",            # onnxruntime's operators of states and short convolutions
     "gpt_oss": "plain",             # attention sinks, experts with biases, a clamped SwiGLU
     "opt-post": "past",             # keys and values of earlier tokens as inputs, norms after the sub-layer
+    "lfm2": "plain",                # short convolutions, whose weights the exporter folded
+    "nemotron_h": "wrapped",        # recurrent layers; the checkpoint's backbone is model in the graph, below a wrapper
+    "fresh-decays": "plain",        # equal functions of equal parameters of two layers, which the exporter made one
+    "fresh-decays-torchscript": "torchscript-static", # equal parameters, which the exporter made one
     "starcoder2": "torchscript@slim", # what a simplifier leaves
 }

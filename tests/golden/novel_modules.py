@@ -330,8 +330,41 @@ class Recurrent(Decoder):
         self.layers = nn.ModuleList([self.Delta(), self.Rows(), self.Block()])
 
 
+class FreshDecays(Decoder):
+    """A short causal convolution and a running sum that forgets, as in Mamba; -exp(a_log) is the same in all layers, as it is before anybody trains it."""
+
+    class Block(Block):
+        class Mixer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.step, self.out = linear(base.WIDTH, base.HEADS), linear(base.WIDTH, base.WIDTH)
+                self.convolution = nn.Conv1d(base.WIDTH, base.WIDTH, 4, groups=base.WIDTH, padding=3)
+                self.a_log = nn.Parameter(torch.log(torch.arange(1.0, base.HEADS + 1)).unsqueeze(1))
+                self.d = scattered(base.HEADS, around=1.0)
+
+            def forward(self, x):
+                y = F.silu(self.convolution(x.transpose(1, 2))[..., : x.shape[1]])
+                heads = y.view(x.shape[0], base.HEADS, head_width(), x.shape[1])
+                decay = -torch.exp(self.a_log.float())
+                passed = torch.cumsum(F.softplus(self.step(x)).transpose(1, 2) * decay, dim=-1)
+                later = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+                share = torch.exp((passed[..., None, :] - passed[..., :, None]).transpose(-1, -2).masked_fill(later, float("-inf")))
+                heads = torch.einsum("bhts,bhds->bhdt", share, heads) + self.d[:, None, None] * heads
+                return self.out(heads.reshape(y.shape).transpose(1, 2))
+
+        def __init__(self):
+            super().__init__()
+            self.q = self.k = self.v = self.o = None
+            self.mixer = self.Mixer()
+
+        def attend(self, x):
+            return self.mixer(x)
+
+
 MODULES = {
     "recurrent": Recurrent,
+    "fresh-decays": FreshDecays,
+    "fresh-decays-torchscript": FreshDecays,
     "unit-weights": UnitWeights,
     "hashed-bigrams": HashedBigrams,
     "shared-with-adapters": SharedWithAdapters,
