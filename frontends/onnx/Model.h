@@ -65,7 +65,7 @@ struct FilePlace {
   std::function<std::vector<float>(std::vector<float>)> function;
   /// Who reads `tensor` as a value of this initializer, where not all do: a node's first output, and the number of the
   /// input.
-  std::vector<std::pair<std::string, unsigned>> readers;
+  std::vector<std::pair<std::string, unsigned>> readers = {};
 };
 
 /// A named constant of the graph: an initializer, or the value of a Constant node.
