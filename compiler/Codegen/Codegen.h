@@ -41,9 +41,9 @@ struct KernelDescription {
   bool flat = false; ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
   uint64_t flatBlock = 0;
   std::vector<int64_t> scalars; ///< for a flat kernel over a static length: {length, 0}
-  bool hasAdd = false;          ///< the symbol name + kernel::kAddSuffix adds to its results instead of overwriting them
-  bool onHost = true;           ///< false: there are versions for GPUs alone
-  DeviceLaunch device;          ///< of a library call's kernel for GPUs; those of groups are in KernelImage::launches
+  bool hasAdd = false; ///< the symbol name + kernel::kAddSuffix adds to its results instead of overwriting them
+  bool onHost = true;  ///< false: there are versions for GPUs alone
+  DeviceLaunch device; ///< of a library call's kernel for GPUs; those of groups are in KernelImage::launches
 };
 
 /// The kernels of a group: launches in order, and the memory that they share.

@@ -135,7 +135,8 @@ static LogicalResult addOutside(ModuleOp forms, TargetJob &job) {
     std::vector<std::string> symbols;
     for (auto [number, schedule] : llvm::enumerate(form.getSchedules().getAsRange<kernel::ScheduleAttr>())) {
       const std::string name = schedule.getKernel().getValue().str();
-      for (const std::string &symbol : schedule.getHasAdd() ? std::vector{name, name + kernel::kAddSuffix.str()} : std::vector{name}) {
+      for (const std::string &symbol :
+           schedule.getHasAdd() ? std::vector{name, name + kernel::kAddSuffix.str()} : std::vector{name}) {
         symbols.push_back(symbol);
         image->outside[symbol] = stringifyObjectKind(object.getKind()).str();
         job.image.launches.erase(symbol);

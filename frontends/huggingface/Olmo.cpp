@@ -124,7 +124,9 @@ void fillOlmoHybrid(Config &config, Decoder &decoder) {
     if (!isLinear[i])
       continue;
     layer.deltaNet = delta;
-    layer.norms = BlockNorms{.attentionNorm = "attention_layer_norm", .feedForwardNorm = "feedforward_layer_norm"};
+    layer.norms = BlockNorms();
+    layer.norms->attentionNorm = "attention_layer_norm";
+    layer.norms->feedForwardNorm = "feedforward_layer_norm";
   }
   // transformers renames on the way in, and back on the way out in all layers.
   decoder.renamed = {{".attention_layer_norm.", ".input_layernorm."},

@@ -87,7 +87,8 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
       for (auto form : forms.getOps<kernel::FuncOp>())
         if (form.getObject(kernel::ObjectKind::Host))
           for (auto schedule : form.getSchedules().getAsRange<kernel::ScheduleAttr>())
-            symbols.append({schedule.getKernel().getValue().str(), (schedule.getKernel().getValue() + kernel::kAddSuffix).str()});
+            symbols.append(
+                {schedule.getKernel().getValue().str(), (schedule.getKernel().getValue() + kernel::kAddSuffix).str()});
     return symbols;
   }
 

@@ -161,7 +161,8 @@ void declareKernels(ModuleOp module, ArrayRef<SelectedKernel> kernels) {
   for (const auto &[description, text] : kernels) {
     declare(description.name, description, text);
     if (description.hasAdd)
-      declare(description.name + kernel::kAddSuffix.str(), description, "as " + description.name + ", added to what the results hold");
+      declare(description.name + kernel::kAddSuffix.str(), description,
+              "as " + description.name + ", added to what the results hold");
   }
 }
 

@@ -212,8 +212,7 @@ private:
       if (step.launch().flat())
         bytes = std::min(bytes, plan_.buckets(static_cast<int>(step.launch().bucket())).elements() *
                                     dataTypeBytes(typeOf(operand.slot())));
-      const bool adds = kernel.name().ends_with("__add") &&
-                        operand.access() != plan::Operand::READ;
+      const bool adds = kernel.name().ends_with("__add") && operand.access() != plan::Operand::READ;
       expected[slot] += adds || operand.access() == plan::Operand::READ_WRITE ? 2 * bytes : bytes;
       largest = std::max(largest, bytes);
     }

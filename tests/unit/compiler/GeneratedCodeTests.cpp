@@ -250,7 +250,8 @@ private:
         else
           (buffers[3 * i + 2] ? wideStores : wideLoads) = false;
       }
-      for (std::string name : {launch.getKernel().getValue().str(), launch.getKernel().getValue().str() + kernel::kAddSuffix.str()})
+      for (std::string name :
+           {launch.getKernel().getValue().str(), launch.getKernel().getValue().str() + kernel::kAddSuffix.str()})
         if (auto known = kernels.find(name); known != kernels.end())
           known->second.wide = wide, known->second.ends = flat, known->second.wideLoads = wideLoads,
           known->second.wideStores = wideStores;
