@@ -93,7 +93,7 @@ std::string Model::graphName(StringRef name) const {
 }
 
 std::string Model::targetOf(StringRef tensor) const {
-  const std::string named = graphName(tensor);
+  std::string named = graphName(tensor);
   const StringRef below = tensor.split('.').second;
   std::string found;
   for (const auto &entry : parameterTargets) {

@@ -101,7 +101,7 @@ def DeriveDecode : Pass<"ztc-derive-decode", "mlir::ModuleOp"> {
                                                               %scores = graph.matmul %q, %keys {transpose_b}
     ```
     Of linear attention the state (H, K, V) is kept, in f32 in every precision, of a causal convolution the last rows that it reads, (k, C), each at its position modulo
-    their number. `@generate` gives them as they are after the position of each text: it adds nothing to a state behind that. `@decode` may only go on with the token
+    their number. `@generate` gives them as they are after the position of each text: it adds nothing to a state after that. `@decode` may only go on with the token
     that follows: a step replaces the state.
     Every op between tokens and logits must leave positions apart, except causal attention and these two; what tokens have no part in is taken at the
     position. Where one does not there is no `@decode`, and the module has `graph.no_cache`, the reason.
