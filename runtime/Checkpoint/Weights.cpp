@@ -196,36 +196,9 @@ private:
 
 } // namespace
 
-/// Decays and steps of layers with a state, as Mamba begins (arXiv:2312.00752, section 3.6, and its code): rates
-/// exp(A_log) of 1, 2, 3, ... , and steps softplus(dt_bias) between 0.001 and 0.1, evenly in their logarithms and in no
-/// order, so that heads of any rate remember few tokens or many. An empty source of other parameters.
-static ElementSource initialStateElements(const plan::Parameter &parameter) {
-  const auto &shape = checkpointShape(parameter);
-  const uint64_t all = elementCount(shape).value_or(0), last = shape.empty() ? 1 : uint64_t(*shape.rbegin());
-  if (parameter.name().ends_with(".A_log"))
-    return [each = last > 1 ? last : all](uint64_t begin, uint64_t count, float *out) {
-      for (uint64_t i = 0; i < count; ++i)
-        out[i] = float(std::log(double((begin + i) % each + 1)));
-      return Status::ok();
-    };
-  if (parameter.name().ends_with(".dt_bias"))
-    return [](uint64_t begin, uint64_t count, float *out) {
-      constexpr double kGoldenRatio = 0.6180339887498949; // its multiples fill [0, 1) evenly, wherever one stops
-      for (uint64_t i = 0; i < count; ++i) {
-        const double place = double(begin + i + 1) * kGoldenRatio,
-                     step = std::pow(10, 2 * (place - std::floor(place)) - 3);
-        out[i] = float(step + std::log(-std::expm1(-step))); // softplus of it is `step`
-      }
-      return Status::ok();
-    };
-  return {};
-}
-
 /// What --init makes of a parameter.
 static ElementSource initialElements(const plan::Parameter &parameter, double deviation, uint64_t seed,
                                      uint32_t threads) {
-  if (ElementSource state = initialStateElements(parameter))
-    return state;
   const uint64_t stream = hashName(parameter.name());
   const bool random = checkpointShape(parameter).size() >= 2;
   // Where the model adds 1 to it, as norms of some families do, it begins at 0.

@@ -26,8 +26,7 @@ Status checkWeights(const plan::Plan &plan, const WeightOptions &options);
 
 /// Fills every parameter, as far as this rank's slots hold it: converted to f32 from f32, bf16, f16 or f64 and
 /// transposed where the source says so; with initDeviation from (seed, name, index): two or more dimensions normal, one
-/// dimension 0 for biases and 1 for the rest (norms), decays and steps of layers with a state (A_log, dt_bias) as Mamba
-/// begins, rates of 1, 2, 3, ... and steps of 0.001 to 0.1. Values do not depend on the number of ranks.
+/// dimension 0 for biases and 1 for the rest (norms). Values do not depend on the number of ranks.
 /// Ranks that would load different models are refused.
 Status loadWeights(const StateContext &context, const WeightOptions &options);
 

@@ -421,22 +421,6 @@ TEST(Weights, InitialisedByNameAndIndex) {
   EXPECT_EQ(run.values("layers.0.norm.weight"), std::vector<float>(5, 1.0f));
 }
 
-TEST(Weights, StatesDecayAtFirstAsMambas) {
-  TinyRun run;
-  run.plan.mutable_parameters(1)->set_name("layers.0.mixer.A_log");
-  run.plan.mutable_parameters(2)->set_name("layers.0.mixer.dt_bias");
-  ASSERT_OK(loadWeights(run.context(), {.initDeviation = 0.02}));
-  const std::vector<float> rates = run.values("layers.0.mixer.A_log"), steps = run.values("layers.0.mixer.dt_bias");
-  for (size_t i = 0; i < rates.size(); ++i)
-    EXPECT_FLOAT_EQ(std::exp(rates[i]), float(i + 1));
-  double least = 1, most = 0;
-  for (float bias : steps) {
-    const double step = std::log1p(std::exp(double(bias)));
-    least = std::min(least, step), most = std::max(most, step);
-  }
-  EXPECT_TRUE(least >= 1e-3 && least < 1e-2 && most > 1e-2 && most <= 0.1) << least << " " << most;
-}
-
 TEST(Export, FoldersAreCompleteAndTyped) {
   const Scratch scratch;
   plan::Plan plan = smallPlan();
