@@ -244,8 +244,8 @@ private:
     return false;
   }
 
-  /// Tensors of several layers are equal, as they are in a model that nobody has trained: each node reads that of its
-  /// own module. False where a node has no such tensor, or has two.
+  /// In an untrained model several layers have equal tensors: each node reads the one of its own module. False where a
+  /// node has no such tensor, or has two.
   bool splitByModule(const Initializer &constant, llvm::ArrayRef<Match> matches,
                      std::vector<Replacement> &found) const {
     std::vector<Replacement> split;
@@ -253,8 +253,7 @@ private:
       const std::string scope = names.scopeOf(*node);
       const Match *chosen = nullptr;
       for (const Match &match : matches) {
-        const std::string name = model.targetOf(match.source->name);
-        if (match.element >= 0 || match.source->isMerged || StringRef(name).rsplit('.').first != scope)
+        if (match.element >= 0 || match.source->isMerged || !names.isOfModule(match.source->name, scope))
           continue;
         if (chosen)
           return false;

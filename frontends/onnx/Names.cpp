@@ -300,12 +300,12 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   return result;
 }
 
+bool Names::isOfModule(StringRef tensor, StringRef scope) const {
+  const std::string name = stripped(model.targetOf(tensor));
+  return scope.consume_back(StringRef(name).rsplit('.').first) && (scope.empty() || scope.ends_with("."));
+}
+
 bool Names::tellOneOf(const Initializer &initializer, llvm::ArrayRef<std::string> tensors) {
-  auto isIn = [&](StringRef module, StringRef tensor) { // the scope may have a wrapper's prefix
-    const std::string name = stripped(model.targetOf(tensor));
-    const StringRef own = StringRef(name).rsplit('.').first;
-    return module.consume_back(own) && (module.empty() || module.ends_with("."));
-  };
   llvm::StringMap<std::string> tensorOf;
   bool isClear = true;
   for (const Node &node : model.nodes) {
@@ -314,7 +314,7 @@ bool Names::tellOneOf(const Initializer &initializer, llvm::ArrayRef<std::string
     const std::string module = scopeOf(node);
     auto [chosen, isNew] = tensorOf.try_emplace(module);
     for (const std::string &tensor : isNew ? tensors : llvm::ArrayRef<std::string>())
-      if (isIn(module, tensor)) {
+      if (isOfModule(tensor, module)) {
         isClear &= chosen->second.empty();
         chosen->second = tensor;
       }

@@ -30,6 +30,9 @@ public:
   Kind kindOf(const Initializer &initializer) const;
   /// The same of a tensor of the checkpoint.
   Kind kindOfTensor(llvm::StringRef tensor) const;
+  /// Whether a tensor of the checkpoint belongs to the module of this scope itself, not to one below it. A scope may
+  /// have a wrapper's prefix.
+  bool isOfModule(llvm::StringRef tensor, llvm::StringRef scope) const;
   /// An initializer is this tensor of the checkpoint, whoever reads it.
   void tell(llvm::StringRef initializer, llvm::StringRef tensor) { told[initializer] = tensor.str(); }
   /// An initializer is equal to these tensors of the checkpoint: for each node that reads it, to the one of the node's
