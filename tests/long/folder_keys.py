@@ -13,6 +13,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE.parent / place) for place in ("folders", "golden", "e2e")]
 import make  # noqa: E402
+from configurations import MORE  # noqa: E402
 import transformers  # noqa: E402
 from family_configs import FAMILIES  # noqa: E402
 from support import ROOT, check, finish, run, scratch  # noqa: E402
@@ -107,7 +108,7 @@ def examine(kind, options, folder):
 def main():
     table = (ROOT / "frontends/huggingface/Families.cpp").read_text()
     kinds = re.findall(r'{"([a-z0-9_]+)", fill', table)
-    known = {kind: options for kind, options, _ in reversed(list((make.FOLDERS | make.MORE).values())) if "text_config" not in options}
+    known = {kind: options for kind, options, _ in reversed(list((make.FOLDERS | MORE).values())) if "text_config" not in options}
     known = {kind: options for kind, options in FAMILIES.values()} | known
     for kind in kinds:
         if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]) and has_modeling_code(known[kind], kind):

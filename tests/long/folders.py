@@ -22,6 +22,7 @@ sys.path += [str(HERE.parent / place) for place in ("folders", "golden", "e2e")]
 import make  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from configurations import MORE  # noqa: E402
 from family_configs import FAMILIES  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from support import ROOT, check, finish, optimizer_arguments, read_log, run, scratch  # noqa: E402
@@ -30,7 +31,7 @@ STEPS = 8
 LIMITS = {"fp32": (1e-5, 5e-5, 1e-4, 2e-4), "bf16": (4e-3, 4e-2, 6e-3, 2e-2)}
 make.STEPS = STEPS
 BUILT = set(re.findall(r'{"([a-z0-9_-]+)", fill', (ROOT / "frontends/huggingface/Families.cpp").read_text()))
-make.FOLDERS.update(make.MORE)
+make.FOLDERS.update(MORE)
 make.FOLDERS.update({f"family-{name}": (kind, options, {}) for name, (kind, options) in FAMILIES.items() if kind in BUILT})
 
 
