@@ -27,6 +27,7 @@ Interpreter::Interpreter(const InterpreterOptions &options) : options(options) {
   addFusionRules(table);
   addQuantizeRules(table);
   addRecurrenceRules(table);
+  addExpertRules(table);
   addDistRules(table);
   for (auto addRules : options.moreRules)
     addRules(table);

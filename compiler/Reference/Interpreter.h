@@ -62,6 +62,7 @@ void addOptimizerRules(RuleTable &table);
 void addFusionRules(RuleTable &table);
 void addQuantizeRules(RuleTable &table);
 void addRecurrenceRules(RuleTable &table);
+void addExpertRules(RuleTable &table);
 void addDistRules(RuleTable &table);
 
 enum class Precision {

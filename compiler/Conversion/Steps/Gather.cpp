@@ -1,6 +1,6 @@
 // Rows of a table by index.
 #include "compiler/Conversion/Steps/Steps.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Experts.h"
 
 using namespace mlir;
 
@@ -29,11 +29,29 @@ struct EmbeddingSteps : StepSourceOpInterface::ExternalModel<EmbeddingSteps, gra
   }
 };
 
+/// Rows of tokens for their choices: row r is that of the token which choice order[r] is of.
+struct DispatchSteps : StepSourceOpInterface::ExternalModel<DispatchSteps, graph::DispatchOp> {
+  LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
+    auto dispatch = cast<graph::DispatchOp>(op);
+    StepHead head = emitter.describe(op, "dispatch", "rows by index: library");
+    auto gather = emitter.begin<plan_ir::GatherOp>(head, {emitter.operand(dispatch.getX(), Access::Read),
+                                                          emitter.operand(dispatch.getOrder(), Access::Read),
+                                                          emitter.result(op->getResult(0))});
+    gather.rows = emitter.number(elementsOf(dispatch.getOrder()));
+    gather.row_bytes = emitter.number(tensorBytes(dispatch.getX().getType()) / dimensionOf(dispatch.getX(), 0));
+    gather.table_rows = emitter.number(dimensionOf(dispatch.getX(), 0));
+    gather.divisor = emitter.number(dimensionOf(dispatch.getPlaces(), 1));
+    gather.gpu_kernels = emitter.gpuKernels(op);
+    return emitter.create<plan_ir::GatherOp>(op, gather);
+  }
+};
+
 } // namespace
 
 void registerGatherStep(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, graph::GraphDialect *) {
     graph::EmbeddingOp::attachInterface<EmbeddingSteps>(*context);
+    graph::DispatchOp::attachInterface<DispatchSteps>(*context);
   });
 }
 

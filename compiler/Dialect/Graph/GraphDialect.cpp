@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Experts.h"
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
@@ -55,6 +56,10 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphRecurrence.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Graph/GraphExperts.cpp.inc"
       >();
 }
 

@@ -6,6 +6,8 @@ ztc_tablegen_file(compiler/Dialect/Graph/GraphFp8.td GraphFp8.h.inc -gen-op-decl
 ztc_tablegen_file(compiler/Dialect/Graph/GraphFp8.td GraphFp8.cpp.inc -gen-op-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphMatmulAdd.td GraphMatmulAdd.h.inc -gen-op-decls)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphMatmulAdd.td GraphMatmulAdd.cpp.inc -gen-op-defs)
+ztc_tablegen_file(compiler/Dialect/Graph/GraphExperts.td GraphExperts.h.inc -gen-op-decls)
+ztc_tablegen_file(compiler/Dialect/Graph/GraphExperts.td GraphExperts.cpp.inc -gen-op-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphRecurrence.td GraphRecurrence.h.inc -gen-op-decls)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphRecurrence.td GraphRecurrence.cpp.inc -gen-op-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphEnums.h.inc -gen-enum-decls)

@@ -37,7 +37,20 @@ def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$
     TypeAttr:$type, I64Attr:$gpu_chunk, DefaultValuedAttr<I64Attr, "1">:$groups, UnitAttr:$weighted, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Head and loss, chunk by chunk; as many losses as `groups`, of rows that follow one another, each times its weight where `weighted`.";
 }
-def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows, Plan_GpuKernels:$gpu_kernels)> { let summary = "Rows of a table by index."; }
+def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows, Plan_GpuKernels:$gpu_kernels,
+    DefaultValuedAttr<I64Attr, "0">:$divisor)> {
+  let summary = "Rows of a table by index, or by the quotients of indices.";
+}
+def Plan_RouteOp : Plan_Step<"route", (ins I64Attr:$tokens, I64Attr:$choices, I64Attr:$experts, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "The order of choices by expert, their places in it, and where each expert's rows start.";
+}
+def Plan_CombineOp : Plan_Step<"combine", (ins I64Attr:$rows, I64Attr:$choices, I64Attr:$width, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Of each token the sum of its choices' rows.";
+}
+def Plan_GroupedGemmOp : Plan_Step<"grouped_gemm", (ins I64Attr:$rows, I64Attr:$n, I64Attr:$k, I64Attr:$groups, UnitAttr:$transpose_b, UnitAttr:$outer,
+    Plan_DefaultAccumulate:$accumulate, TypeAttr:$type_a, TypeAttr:$type_c, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Rows of groups times the groups' matrices, or the sums of their outer products.";
+}
 def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
     Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows added to a table by index, in order of the rows.";

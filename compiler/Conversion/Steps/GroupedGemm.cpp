@@ -1,0 +1,58 @@
+// Products of rows that belong to groups, and the gradients of the groups' matrices.
+#include "compiler/Conversion/Steps/Steps.h"
+#include "compiler/Dialect/Graph/Experts.h"
+
+using namespace mlir;
+
+namespace ztc {
+using plan_ir::Access;
+namespace {
+
+/// The record of a step with factors `a` and `b`; what is left to say is its shape.
+template <typename Op> auto beginGroupedGemm(Op op, Value a, Value b, StepEmitter &emitter) {
+  StepHead head = emitter.describe(op, "grouped matmul", "products of groups of rows: library");
+  SmallVector<Attribute> slots{emitter.operand(a, Access::Read), emitter.operand(b, Access::Read),
+                               emitter.operand(op.getStarts(), Access::Read), emitter.result(op->getResult(0))};
+  if (op->hasAttr(plan_ir::kScratch))
+    slots.push_back(emitter.scratch(op, 0));
+  auto gemm = emitter.begin<plan_ir::GroupedGemmOp>(head, slots);
+  gemm.rows = emitter.number(dimensionOf(a, 0));
+  gemm.k = emitter.number(dimensionOf(a, 1));
+  gemm.groups = emitter.number(elementsOf(op.getStarts()) - 1);
+  gemm.type_a = emitter.elementType(a);
+  gemm.type_c = emitter.elementType(op.getY());
+  gemm.accumulate = emitter.modeOf(op->getResult(0));
+  gemm.gpu_kernels = emitter.gpuKernels(op);
+  return gemm;
+}
+
+struct GroupedMatmulSteps : StepSourceOpInterface::ExternalModel<GroupedMatmulSteps, graph::GroupedMatmulOp> {
+  LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
+    auto product = cast<graph::GroupedMatmulOp>(op);
+    auto gemm = beginGroupedGemm(product, product.getX(), product.getW(), emitter);
+    gemm.n = emitter.number(dimensionOf(product.getY(), 1));
+    gemm.transpose_b = emitter.flag(product.getTransposeB());
+    return emitter.create<plan_ir::GroupedGemmOp>(op, gemm);
+  }
+};
+
+struct GroupedOuterSteps : StepSourceOpInterface::ExternalModel<GroupedOuterSteps, graph::GroupedOuterOp> {
+  LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
+    auto outer = cast<graph::GroupedOuterOp>(op);
+    auto gemm = beginGroupedGemm(outer, outer.getA(), outer.getB(), emitter);
+    gemm.n = emitter.number(dimensionOf(outer.getB(), 1));
+    gemm.outer = emitter.flag(true);
+    return emitter.create<plan_ir::GroupedGemmOp>(op, gemm);
+  }
+};
+
+} // namespace
+
+void registerGroupedGemmStep(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, graph::GraphDialect *) {
+    graph::GroupedMatmulOp::attachInterface<GroupedMatmulSteps>(*context);
+    graph::GroupedOuterOp::attachInterface<GroupedOuterSteps>(*context);
+  });
+}
+
+} // namespace ztc
