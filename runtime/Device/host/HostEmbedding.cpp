@@ -1,7 +1,8 @@
-// Rows of a table by index: the embedding and its gradient.
+// Rows of a table by index: the embedding and its gradient; of tokens by choice, where there is a divisor.
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fmt/format.h>
@@ -9,7 +10,8 @@
 namespace ztc {
 namespace {
 
-/// result[i] = table[indices[i]], rows of row_bytes.
+/// result[i] = table[indices[i]], rows of row_bytes; with a divisor table[indices[i] / divisor]: indices are choices,
+/// so many of each row.
 class HostGather : public HostStep {
 public:
   explicit HostGather(HostResources &resources) : HostStep(resources) {}
@@ -23,6 +25,7 @@ public:
     rows_ = gather.rows();
     rowBytes_ = gather.row_bytes();
     tableRows_ = gather.table_rows();
+    choices_ = gather.divisor();
     return Status::ok();
   }
 
@@ -30,16 +33,21 @@ public:
     const std::byte *table = pointer<std::byte>(0);
     const int32_t *indices = pointer<int32_t>(1);
     std::byte *result = pointer<std::byte>(2);
+    const uint64_t divisor = std::max<uint64_t>(1, choices_);
     std::atomic<uint64_t> wrong{UINT64_MAX};
     resources_.pool.parallelFor(rows_, 16, [&](uint32_t, uint64_t begin, uint64_t end) {
       for (uint64_t row = begin; row < end; ++row) {
-        if (uint64_t(uint32_t(indices[row])) >= tableRows_)
+        const uint64_t index = indices[row] < 0 ? UINT64_MAX : uint64_t(indices[row]) / divisor;
+        if (index >= tableRows_)
           wrong.store(row, std::memory_order_relaxed);
         else
-          std::memcpy(result + row * rowBytes_, table + uint64_t(indices[row]) * rowBytes_, rowBytes_);
+          std::memcpy(result + row * rowBytes_, table + index * rowBytes_, rowBytes_);
       }
     });
     uint64_t row = wrong.load(std::memory_order_relaxed);
+    if (row != UINT64_MAX && choices_)
+      return invalidArgument(fmt::format("choice {} at position {} is outside the {} choices of each of {} tokens",
+                                         indices[row], row, choices_, tableRows_));
     if (row != UINT64_MAX)
       return invalidArgument(
           fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
@@ -48,6 +56,7 @@ public:
 
 private:
   uint64_t rows_ = 0, rowBytes_ = 0, tableRows_ = 0;
+  uint64_t choices_ = 0; ///< the divisor; 0: indices are rows
 };
 
 /// dtable[indices[i]] += dy[i], in f32 and in the order of i; dy may be bf16 or f16. Workers own columns: every sum has

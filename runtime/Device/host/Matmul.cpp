@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <type_traits>
+#include <utility>
 
 namespace ztc {
 
@@ -87,6 +88,18 @@ Status MatmulCache::check(const MatmulProblem &problem) {
 Status MatmulCache::reserve(const MatmulProblem &problem) {
   ZTC_RETURN_IF_ERROR(check(problem));
   return growScratchpads(scratchBytesOf(plan(problem)));
+}
+
+Status MatmulCache::reserveUpTo(MatmulProblem problem, uint64_t MatmulProblem::*size) {
+  ZTC_RETURN_IF_ERROR(check(problem));
+  const uint64_t largest = std::exchange(problem.*size, 0);
+  uint64_t &reserved = reservedUpTo_[problem], bytes = 0;
+  // A smaller product may want more: how a size is cut depends on it.
+  while (reserved < largest) {
+    problem.*size = ++reserved;
+    bytes = std::max(bytes, scratchBytesOf(plan(problem)));
+  }
+  return growScratchpads(bytes);
 }
 
 void MatmulCache::execute(uint32_t worker, const MatmulProblem &problem, const void *a, const void *b, void *c) const {

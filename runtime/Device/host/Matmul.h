@@ -56,6 +56,8 @@ public:
   /// Makes room for a product that execute() is to compute: one whose sizes are known only when it runs, as are those
   /// of documents in a packed row. Fails as get() does.
   Status reserve(const MatmulProblem &problem);
+  /// The same for every product that is this one but for `size` (m, n or k), which is from 1 to what it is here.
+  Status reserveUpTo(MatmulProblem problem, uint64_t MatmulProblem::*size);
   /// The whole product in the calling thread, as `worker`. There is room for it: see above.
   void execute(uint32_t worker, const MatmulProblem &problem, const void *a, const void *b, void *c) const;
   /// Makes room for a block that is packed for all workers, and for what each wants beside it.
@@ -84,6 +86,7 @@ private:
   uint64_t packedBytes_ = 0;
   const Bf16Instructions instructions_;
   std::map<MatmulProblem, std::unique_ptr<Matmul>> products_;
+  std::map<MatmulProblem, uint64_t> reservedUpTo_; ///< by problem without one of its sizes: the largest one so far
 };
 
 /// A product (or a batch of equal ones) cut into pieces of the output, never along k, so that its bits are the same for

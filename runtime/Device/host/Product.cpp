@@ -218,6 +218,64 @@ void WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, Prod
       work(0, index);
 }
 
+namespace {
+
+/// A block of k of a tile whose operands are in panels.
+MatmulProblem widenedBlock(const MatmulProblem &problem, uint64_t begin, uint64_t depth) {
+  MatmulProblem block = problem;
+  block.k = depth;
+  block.lda = Operand::panelStride(problem.transposeA, problem.m, depth);
+  block.ldb = Operand::panelStride(!problem.transposeB, problem.n, depth);
+  block.typeA = block.typeB = block.typeC = plan::F32;
+  block.add = begin > 0 || (problem.add && problem.typeC == plan::F32);
+  if (problem.typeC != plan::F32)
+    block.ldc = scratchRowElements(problem.n);
+  return block;
+}
+
+} // namespace
+
+Status reserveTiles(MatmulCache &cache, MatmulProblem problem, uint64_t MatmulProblem::*size) {
+  if (multipliesAsStored(problem))
+    return cache.reserveUpTo(problem, size);
+  const uint64_t deepest = WidenedTile().depth;
+  // Blocks of deeper products are some of shallower ones.
+  for (uint64_t left = size == &MatmulProblem::k ? std::min(problem.k, deepest) : problem.*size; left > 0; --left) {
+    problem.*size = left;
+    for (uint64_t depth : {std::min(problem.k, deepest), problem.k % deepest})
+      if (depth)
+        ZTC_RETURN_IF_ERROR(cache.reserve(widenedBlock(problem, 0, depth)));
+  }
+  return Status::ok();
+}
+
+void multiplyTile(const MatmulCache &cache, uint32_t worker, const MatmulProblem &problem, const void *a, const void *b,
+                  void *c, std::byte *panels) {
+  if (multipliesAsStored(problem))
+    return cache.execute(worker, problem, a, b, c);
+  const Operand left{static_cast<const std::byte *>(a), problem.lda, problem.typeA, problem.transposeA};
+  const Operand right{static_cast<const std::byte *>(b), problem.ldb, problem.typeB, !problem.transposeB};
+  const auto floats = [](uint64_t elements) { return scratchBytes(elements) / sizeof(float); };
+  const uint64_t deepest = std::min(problem.k, WidenedTile().depth);
+  auto *panelA = reinterpret_cast<float *>(panels);
+  auto *panelB = panelA + floats(widenedPanelElements(problem.m, deepest));
+  auto *panelC = panelB + floats(widenedPanelElements(problem.n, deepest));
+  const std::optional<NarrowType> narrowC = narrowDataType(problem.typeC);
+  for (uint64_t begin = 0; begin < problem.k; begin += deepest) {
+    const uint64_t depth = std::min(deepest, problem.k - begin);
+    const float *blockA = left.block(0, problem.m, begin, depth, panelA);
+    const float *blockB = right.block(0, problem.n, begin, depth, panelB);
+    cache.execute(worker, widenedBlock(problem, begin, depth), blockA, blockB, narrowC ? panelC : c);
+  }
+  for (uint64_t row = 0; narrowC && row < problem.m; ++row) {
+    float *sums = panelC + row * scratchRowElements(problem.n);
+    uint16_t *to = static_cast<uint16_t *>(c) + row * problem.ldc;
+    if (problem.add)
+      addWidened(sums, to, problem.n, *narrowC);
+    narrow(to, sums, problem.n, *narrowC);
+  }
+}
+
 StatusOr<Product> Product::prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch) {
   Product result;
   result.widens_ = !multipliesAsStored(problem);

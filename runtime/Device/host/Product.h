@@ -58,6 +58,17 @@ private:
   bool scaled_ = false;                    ///< sums are multiplied by a number, in panels
 };
 
+/// Room for each product that is this one but for `size` (m or k), which is from 1 to what it is here, by
+/// multiplyTile(). No more rows and columns than a WidenedTile has. Fails (Unavailable) where the processor has no
+/// instructions for it.
+Status reserveTiles(MatmulCache &cache, MatmulProblem problem, uint64_t MatmulProblem::*size);
+
+/// A product in the calling thread, as `worker`, of sizes that are known only when it runs; reserveTiles() has been
+/// told of it. Its bits are those of Product, and those of an element depend on k alone. `panels`: the worker's, of
+/// matmulScratchBytes(m, n, k); f32 needs none.
+void multiplyTile(const MatmulCache &cache, uint32_t worker, const MatmulProblem &problem, const void *a, const void *b,
+                  void *c, std::byte *panels);
+
 class Product {
 public:
   static StatusOr<Product> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch);

@@ -17,16 +17,21 @@ public:
     ZTC_RETURN_IF_ERROR(check.count(3));
     ZTC_RETURN_IF_ERROR(
         check.gpuServices(gather, {fmt::format("gpu_gather_{}", std::gcd(gather.row_bytes(), uint64_t(16)))}));
+    if (gather.divisor() > INT32_MAX) // indices are i32
+      return dataLoss(fmt::format("rows by index divided by {}", gather.divisor()));
     ZTC_RETURN_IF_ERROR(check.holds(0, "table", CheckedBytes(gather.table_rows()) * gather.row_bytes()));
     ZTC_RETURN_IF_ERROR(check.holds(1, "indices", CheckedBytes(gather.rows()) * 4));
     return check.holds(2, "result", CheckedBytes(gather.rows()) * gather.row_bytes());
   }
 
   std::string text(const Plan &, const Step &step) const override {
-    return fmt::format("gather {} rows of {} bytes", step.gather().rows(), step.gather().row_bytes());
+    const Gather &gather = step.gather();
+    return fmt::format("gather {} rows of {} bytes{}", gather.rows(), gather.row_bytes(),
+                       gather.divisor() ? fmt::format(", {} choices each", gather.divisor()) : "");
   }
 
-  const char *family(const Step &) const override { return "embedding"; }
+  /// With a divisor indices are choices of experts.
+  const char *family(const Step &step) const override { return step.gather().divisor() ? "routing" : "embedding"; }
 
   /// Rows by index, as many as there are.
   uint64_t bytes(const StepSizes &sizes) const override {
