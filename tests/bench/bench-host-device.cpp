@@ -1,6 +1,6 @@
 // GFLOP/s of the host device's library calls at the shapes of small Llamas. Usage: bench-host-device [threads]
-// [linear|rows|attention|loss|all] [f32|bf16|f16] [instruction set, as --instruction-set names it] The service kernels
-// are empty: what is timed are the matrix products, their slicing and the thread pool.
+// [linear|rows|experts|attention|loss|all] [f32|bf16|f16] [instruction set, as --instruction-set names it] The service
+// kernels are empty: what is timed are the matrix products, their slicing and the thread pool.
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
@@ -9,8 +9,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <fmt/format.h>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +27,7 @@ struct Bench {
   plan::Plan plan;
   plan::Step *step;
   uint32_t threads;
+  std::vector<int32_t> starts; ///< of groups, in operand 2; none: no groups
   /// What the tensors are stored in.
   inline static plan::DataType type = plan::F32;
 
@@ -68,6 +71,8 @@ struct Bench {
     const float step = type == plan::F32 ? 0x1p-4f : 0; // in a narrow type the bits of floats are any numbers
     for (uint64_t i = 0; i < memory.arenaBytes / 4; ++i)
       values[i] = float(i % 17) * step;
+    if (!starts.empty())
+      std::memcpy((*arena)->base() + memory.slots[2].offset, starts.data(), starts.size() * sizeof(int32_t));
     // On a machine with other users wall time says little: the processor time of one thread is the better measure
     // there.
     auto processorSeconds = [] { return double(std::clock()) / CLOCKS_PER_SEC; };
@@ -121,6 +126,48 @@ void linear(uint32_t threads, const Model &model, const char *name, uint64_t in,
   gemm(threads, fmt::format("{} {} forward", model.name, name), tokens, out, in, false, true);
   gemm(threads, fmt::format("{} {} dx", model.name, name), tokens, in, out, false, false);
   gemm(threads, fmt::format("{} {} dW", model.name, name), out, in, tokens, true, false);
+}
+
+/// Rows of tokens that have chosen experts at random: how many an expert gets differs.
+std::vector<int32_t> startsOfExperts(uint64_t rows, uint64_t experts) {
+  std::mt19937 generator(1);
+  std::vector<int32_t> starts(experts + 1);
+  for (uint64_t row = 0; row < rows; ++row)
+    ++starts[1 + generator() % experts];
+  for (uint64_t expert = 0; expert < experts; ++expert)
+    starts[expert + 1] += starts[expert];
+  return starts;
+}
+
+void groupedGemm(uint32_t threads, const std::string &name, uint64_t rows, uint64_t n, uint64_t k, uint64_t experts,
+                 bool transposeB, bool outer) {
+  Bench bench(threads);
+  const uint64_t matrices = experts * k * n;
+  for (uint64_t floats : {rows * k, outer ? rows * n : matrices, experts + 1, outer ? matrices : rows * n})
+    bench.operand(floats);
+  bench.panels(outer ? matmulScratchBytes(k, n, rows) : matmulScratchBytes(rows, n, k));
+  bench.starts = startsOfExperts(rows, experts);
+  plan::GroupedGemm &call = *bench.step->mutable_grouped_gemm();
+  call.set_rows(rows);
+  call.set_n(n);
+  call.set_k(k);
+  call.set_groups(experts);
+  call.set_transpose_b(transposeB);
+  call.set_outer(outer);
+  call.set_type_a(Bench::type);
+  call.set_type_c(outer ? plan::F32 : Bench::type);
+  bench.run(fmt::format("{} {}x{}x{}", name, rows, n, k), 2.0 * double(rows) * double(n) * double(k));
+}
+
+/// The products of experts' rows, each beside one dense product of as many operations.
+void experts(uint32_t threads, uint64_t rows, uint64_t width, uint64_t inner, uint64_t count) {
+  const std::string name = fmt::format("{} experts", count);
+  gemm(threads, "dense forward", rows, inner, width, false, true);
+  groupedGemm(threads, name + " forward", rows, inner, width, count, true, false);
+  gemm(threads, "dense dx", rows, width, inner, false, false);
+  groupedGemm(threads, name + " dx", rows, width, inner, count, false, false);
+  gemm(threads, "dense dW", inner, width, rows, true, false);
+  groupedGemm(threads, name + " dW", rows, width, inner, count, false, true);
 }
 
 void attention(uint32_t threads, const Model &model, uint64_t block, bool grad) {
@@ -200,6 +247,9 @@ int main(int argc, char **argv) {
       for (bool transposeB : {true, false})
         if (filter.empty() || filter == "rows")
           gemm(threads, transposeB ? "few rows forward" : "few rows dx", rows, width, width, false, transposeB);
+  if (filter.empty() || filter == "experts")
+    for (auto [rows, count] : {std::pair<uint64_t, uint64_t>{4096, 32}, {1024, 128}})
+      experts(threads, rows, 512, 1024, count);
   for (const Model &model : models) {
     if (filter.empty() || filter == "linear") {
       linear(threads, model, "o", model.heads * model.dim, model.width);
