@@ -18,7 +18,8 @@ public:
     const DataType type = gemm.type_a();
     if (!StepCheck::real(type).isOk() || !StepCheck::real(gemm.type_c()).isOk() ||
         (gemm.type_c() != F32 && gemm.type_c() != type))
-      return dataLoss(fmt::format("grouped product of type {} into {}", int(type), int(gemm.type_c())));
+      return dataLoss(
+          fmt::format("grouped product of type {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
     ZTC_RETURN_IF_ERROR(check.count(isNarrow(type) ? 5 : 4));
     ZTC_RETURN_IF_ERROR(StepCheck::accumulation(gemm.accumulate()));
     if (!gemm.outer() && gemm.accumulate() != OVERWRITE)

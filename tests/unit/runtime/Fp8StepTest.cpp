@@ -1,20 +1,10 @@
 // Which records of fp8 steps are valid, each clause broken once; their texts.
-#include "runtime/Format/Steps/StepDefinition.h"
-#include <functional>
-#include <gtest/gtest.h>
+#include "tests/unit/runtime/StepDamage.h"
 
 namespace ztc {
 namespace {
 
-/// One slot, which holds the largest operand, under every operand.
-plan::Plan planOf(int operands, uint64_t bytes) {
-  plan::Plan plan;
-  plan.add_slots()->set_name("slot");
-  plan::Step &step = *plan.add_programs()->add_steps();
-  for (int i = 0; i < operands; ++i)
-    step.add_operands()->set_bytes(bytes);
-  return plan;
-}
+using namespace test;
 
 plan::Plan quantizePlan() {
   plan::Plan plan = planOf(5, 4096);
@@ -57,10 +47,6 @@ plan::Plan productPlan() {
   gemm.set_type_b(plan::E4M3);
   gemm.set_type_c(plan::BF16);
   return plan;
-}
-
-plan::Step &stepOf(plan::Plan &plan) {
-  return *plan.mutable_programs(0)->mutable_steps(0);
 }
 
 /// Slots: numbers, a shard of a bucket of 1024 bf16, a whole bucket of codes.
@@ -114,29 +100,6 @@ plan::Plan notePlan() {
   stepOf(plan).add_operands()->set_bytes(64);
   stepOf(plan).add_operands()->set_bytes(4);
   return plan;
-}
-
-Status validate(plan::Plan &plan) {
-  const std::vector<uint64_t> slots(size_t(plan.slots_size()), 4096);
-  return definitionOf(stepOf(plan))->validate(StepCheck(plan, slots, stepOf(plan)));
-}
-
-struct Damage {
-  const char *name;
-  std::function<void(plan::Step &)> apply;
-  const char *expected;
-};
-
-void expectRefused(plan::Plan (*make)(), const std::vector<Damage> &damages) {
-  plan::Plan whole = make();
-  EXPECT_TRUE(validate(whole).isOk()) << validate(whole).message();
-  for (const auto &[name, apply, expected] : damages) {
-    plan::Plan plan = make();
-    apply(stepOf(plan));
-    const Status status = validate(plan);
-    EXPECT_EQ(status.code(), StatusCode::DataLoss) << name;
-    EXPECT_NE(status.message().find(expected), std::string::npos) << name << ": " << status.message();
-  }
 }
 
 TEST(Fp8Steps, QuantizeRecordsAreChecked) {
@@ -290,17 +253,16 @@ TEST(Fp8Steps, TransposedCodesWithMaximaAreChecked) {
 
 TEST(Fp8Steps, Texts) {
   plan::Plan quantize = quantizePlan(), given = givenPlan(), product = productPlan();
-  const auto text = [](plan::Plan &plan) { return definitionOf(stepOf(plan))->text(plan, stepOf(plan)); };
-  EXPECT_EQ(text(quantize), "quantize 32x64 bf16 to e4m3 by both");
-  EXPECT_EQ(text(given), "quantize 32x64 bf16 to e4m3 by both, given amax");
-  EXPECT_EQ(text(product), "gemm 32x64x48 bT e5m2 e4m3 -> bf16");
+  EXPECT_EQ(textOf(quantize), "quantize 32x64 bf16 to e4m3 by both");
+  EXPECT_EQ(textOf(given), "quantize 32x64 bf16 to e4m3 by both, given amax");
+  EXPECT_EQ(textOf(product), "gemm 32x64x48 bT e5m2 e4m3 -> bf16");
   plan::Plan maxima = shardMaximaPlan(), codes = shardCodesPlan(), transpose = transposePlan();
-  EXPECT_EQ(text(maxima), "amax of 2 ranges of shards bf16");
-  EXPECT_EQ(text(codes), "quantize shard bf16 to e4m3, 2 scales");
-  EXPECT_EQ(text(transpose), "transpose 32x64 codes");
+  EXPECT_EQ(textOf(maxima), "amax of 2 ranges of shards bf16");
+  EXPECT_EQ(textOf(codes), "quantize shard bf16 to e4m3, 2 scales");
+  EXPECT_EQ(textOf(transpose), "transpose 32x64 codes");
   plan::Plan known = knownPlan(), note = notePlan();
-  EXPECT_EQ(text(known), "quantize 32x64 bf16 to e4m3 by both, known scale");
-  EXPECT_EQ(text(note), "transpose 32x64 codes, note amax");
+  EXPECT_EQ(textOf(known), "quantize 32x64 bf16 to e4m3 by both, known scale");
+  EXPECT_EQ(textOf(note), "transpose 32x64 codes, note amax");
 }
 
 } // namespace
