@@ -230,10 +230,38 @@ const GradientCase kMacro[] = {
        return %r, %z : tensor<3x4xf64>, tensor<3x4xf64> })"},
 };
 
+// Rows of experts; of four one at least has none, because choices are of three.
+const GradientCase kExperts[] = {
+    {"dispatch", R"(func.func @f(%x: tensor<5x3xf64>, %c: tensor<5x2xi32>) -> tensor<10x3xf64> {
+       %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
+       %y = graph.dispatch %x by %o, %p : tensor<5x3xf64>, tensor<10xi32>, tensor<5x2xi32> -> tensor<10x3xf64> return %y : tensor<10x3xf64> })",
+     nullptr, 3},
+    {"combine", R"(func.func @f(%x: tensor<10x3xf64>, %c: tensor<5x2xi32>) -> tensor<5x3xf64> {
+       %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
+       %y = graph.combine %x by %o, %p : tensor<10x3xf64>, tensor<10xi32>, tensor<5x2xi32> -> tensor<5x3xf64> return %y : tensor<5x3xf64> })",
+     nullptr, 3},
+    {"grouped_matmul",
+     R"(func.func @f(%x: tensor<10x3xf64>, %w: tensor<4x3x6xf64>, %c: tensor<5x2xi32>) -> tensor<10x6xf64> {
+       %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
+       %y = graph.grouped_matmul %x, %w rows %s : tensor<10x3xf64>, tensor<4x3x6xf64>, tensor<5xi32> -> tensor<10x6xf64> return %y : tensor<10x6xf64> })",
+     nullptr, 3},
+    {"grouped_matmul transpose_b",
+     R"(func.func @f(%x: tensor<10x3xf64>, %w: tensor<4x6x3xf64>, %c: tensor<5x2xi32>) -> tensor<10x6xf64> {
+       %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
+       %y = graph.grouped_matmul %x, %w rows %s {transpose_b} : tensor<10x3xf64>, tensor<4x6x3xf64>, tensor<5xi32> -> tensor<10x6xf64> return %y : tensor<10x6xf64> })",
+     nullptr, 3},
+    {"grouped_outer",
+     R"(func.func @f(%a: tensor<10x3xf64>, %b: tensor<10x6xf64>, %c: tensor<5x2xi32>) -> tensor<4x3x6xf64> {
+       %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
+       %y = graph.grouped_outer %a, %b rows %s : tensor<10x3xf64>, tensor<10x6xf64>, tensor<5xi32> -> tensor<4x3x6xf64> return %y : tensor<4x3x6xf64> })",
+     nullptr, 3},
+};
+
 std::vector<GradientCase> allCases() {
   std::vector<GradientCase> cases;
-  for (ArrayRef<GradientCase> table : {ArrayRef<GradientCase>(kElementwise), ArrayRef<GradientCase>(kShape),
-                                       ArrayRef<GradientCase>(kMatmul), ArrayRef<GradientCase>(kMacro)})
+  for (ArrayRef<GradientCase> table :
+       {ArrayRef<GradientCase>(kElementwise), ArrayRef<GradientCase>(kShape), ArrayRef<GradientCase>(kMatmul),
+        ArrayRef<GradientCase>(kMacro), ArrayRef<GradientCase>(kExperts)})
     cases.insert(cases.end(), table.begin(), table.end());
   return cases;
 }
