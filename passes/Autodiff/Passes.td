@@ -158,6 +158,25 @@ def ExpandDropout : Pass<"ztc-expand-dropout", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def RouteExperts : Pass<"ztc-route-experts", "mlir::ModuleOp"> {
+  let summary = "Experts of a mixture compute the tokens that chose them, where they computed all.";
+  let description = [{
+    An importer writes a mixture as the sum of what every expert says of every token, times its share, which is 0 where it was not chosen. Where a share is one of K
+    that were placed among zeros, all experts' terms are the same computation with other weights, and a term is 0 where its share is, the sum becomes that of the
+    chosen experts' rows: K of E products for each token, of as many rows as before any choice is known (T K).
+    ```
+    %w0 = graph.slice %shares, [0, 0]                             %order, %places, %starts = graph.route %choices
+    %h0 = graph.matmul %x, %a0 {transpose_b}                      %rows = graph.dispatch %x by %order, %places
+    %y0 = graph.mul %h0, %w0      // and so for expert 1, ...  => %h = graph.grouped_matmul %rows, %a rows %starts {transpose_b}
+    %y = graph.add %y0, %y1                                       %z = graph.mul %h, %w
+                                                                  %y = graph.combine %z by %order, %places
+    ```
+    `%a` is the stack of the experts' matrices: a parameter, or their concatenation. Shares multiply what the last product reads. A mixture that does not have this
+    form stays as it is, and a remark says so: experts with dropout of their own, an activation that is not 0 where its operand is.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def WriteOutRecurrences : Pass<"ztc-write-out-recurrences", "mlir::ModuleOp"> {
   let summary = "Linear attention and causal convolutions become the products and sums that they are.";
   let description = [{

@@ -26,6 +26,7 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   if (options.pack)
     pm.addPass(createPackDocuments());
   pm.addPass(createDropForward());
+  pm.addPass(createRouteExperts());
   pm.addPass(createDifferentiate());
   pm.addPass(createWriteOutRecurrences());
   pm.addPass(createExpandDropout());

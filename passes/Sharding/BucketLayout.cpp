@@ -63,6 +63,15 @@ unsigned matrixRank(StringRef name) {
   return base + std::size(order);
 }
 
+/// The concatenation of parameters that reads `argument`, as of experts' matrices; null where none does.
+graph::ConcatOp stackOf(BlockArgument argument) {
+  for (Operation *user : argument.getUsers())
+    if (auto concat = dyn_cast<graph::ConcatOp>(user);
+        concat && llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); }))
+      return concat;
+  return {};
+}
+
 bool isReadByFp8ProductsAlone(BlockArgument argument) {
   return !argument.use_empty() && llvm::all_of(argument.getUsers(), [](Operation *user) {
     return isa<graph::MatmulOp>(user) && user->hasAttr(graph::kFp8);
@@ -115,7 +124,8 @@ Operation *firstReader(Value value) {
 }
 
 /// A bucket in two: what is read first, half of the elements at most, and the rest. Matrices that are multiplied by
-/// one value stay together (they may become one product). No second part where one of the two would be small.
+/// one value stay together (they may become one product), and so do those of one stack. No second part where one of the
+/// two would be small.
 std::vector<unsigned> takeTail(std::vector<unsigned> &members, const std::vector<PlacedParameter> &parameters,
                                ArrayRef<BlockArgument> arguments) {
   /// Below that a transfer is latency for the most part: some ten microseconds at 50 GB/s.
@@ -132,7 +142,10 @@ std::vector<unsigned> takeTail(std::vector<unsigned> &members, const std::vector
     Operation *reader = firstReader(arguments[member]);
     if (!reader)
       return {};
-    const Value factor = isa<graph::MatmulOp, graph::MatmulBiasOp>(reader) ? reader->getOperand(0) : Value();
+    graph::ConcatOp stack = stackOf(arguments[member]);
+    const Value factor = stack                                               ? stack.getY()
+                         : isa<graph::MatmulOp, graph::MatmulBiasOp>(reader) ? reader->getOperand(0)
+                                                                             : Value();
     auto *group = llvm::find_if(groups, [&](const Group &one) { return factor && one.factor == factor; });
     if (group == groups.end())
       group = &groups.emplace_back(Group{reader, factor, {}, 0});
@@ -198,7 +211,8 @@ void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameter
       return left.decayed;
     if (left.rate != right.rate)
       return left.rate < right.rate;
-    return matrixRank(left.name) < matrixRank(right.name);
+    const unsigned leftRank = matrixRank(left.name), rightRank = matrixRank(right.name);
+    return leftRank != rightRank ? leftRank < rightRank : left.stack < right.stack;
   });
   for (unsigned index : bucket.parameters) {
     PlacedParameter &parameter = parameters[index];
@@ -210,6 +224,14 @@ void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameter
 }
 
 } // namespace
+
+void BucketLayout::numberStacks(ArrayRef<BlockArgument> arguments) {
+  llvm::DenseMap<Operation *, unsigned> firsts;
+  for (auto [index, argument] : llvm::enumerate(arguments)) {
+    graph::ConcatOp stack = stackOf(argument);
+    parameters[index].stack = stack ? firsts.try_emplace(stack, index).first->second : index;
+  }
+}
 
 const PlacedParameter *BucketLayout::find(StringRef name) const {
   auto found = byName.find(name);
@@ -256,6 +278,7 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     layout.parameters.push_back(parameter);
     values.push_back(function.getArgument(index));
   }
+  layout.numberStacks(values);
   cutFirstBlock(members, function, layout.parameters, values);
   for (auto &[key, indices] : members) {
     BucketPlan bucket;

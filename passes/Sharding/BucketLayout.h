@@ -19,6 +19,7 @@ struct PlacedParameter {
   std::optional<double> changeFactor; ///< of what Muon updates: graph::kChangeFactor
   unsigned bucket = 0;
   int64_t offset = 0;
+  unsigned stack = 0; ///< index of the first parameter of the stack that it is read in; its own where it is read alone
 };
 
 struct BucketPlan {
@@ -39,6 +40,8 @@ struct BucketLayout {
 
   /// The parameter of that name, or null.
   const PlacedParameter *find(llvm::StringRef name) const;
+  /// Says of each parameter, of which these are the arguments, which stack it is read in.
+  void numberStacks(llvm::ArrayRef<mlir::BlockArgument> arguments);
 };
 
 /// Lays out the parameters of `function`. Fails, with a located diagnostic, on two parameters of one name.

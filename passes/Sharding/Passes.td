@@ -45,6 +45,21 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::dist::DistDialect"];
 }
 
+def JoinStacks : Pass<"ztc-join-stacks", "mlir::ModuleOp"> {
+  let summary = "Parameters that are read as one stack, and lie side by side in a bucket, are one view of it: the experts' matrices.";
+  let description = [{
+    Afterwards no concatenation along the first axis has inputs that follow one another in a bucket, and gradients that are rows of one, all of them and in order, are
+    added to such neighbours in one place:
+
+        %a = dist.view %bucket[0] : tensor<64xf32> -> tensor<8x4xf32>
+        %b = dist.view %bucket[32] : tensor<64xf32> -> tensor<8x4xf32>      =>    %w = dist.view %bucket[0] : tensor<64xf32> -> tensor<16x4xf32>
+        %w = graph.concat %a, %b axis 0 : ...
+
+    Phase `shard` lays parameters of one stack side by side. Where their sizes are not multiples of the alignment of parameters the concatenation stays, a copy.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect", "::ztc::dist::DistDialect"];
+}
+
 def MergeProducts : Pass<"ztc-merge-products", "mlir::ModuleOp"> {
   let summary = "Products with matrices that are neighbours in a bucket are one: q, k, v and gate, up.";
   let description = [{

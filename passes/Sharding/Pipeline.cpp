@@ -4,6 +4,7 @@
 void ztc::populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   const auto mergeProducts = [&] {
     pm.addPass(createFormBuckets());
+    pm.addPass(createJoinStacks());
     pm.addPass(createMergeProducts());
     pm.addPass(createQuantizeProducts());
   };

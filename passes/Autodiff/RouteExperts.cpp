@@ -1,0 +1,348 @@
+#include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Experts.h"
+#include "compiler/Dialect/Graph/Expr.h"
+#include "compiler/Dialect/Graph/TensorType.h"
+#include "compiler/Support/Location.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/Mixture.h"
+#include "passes/Autodiff/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+
+#define DEBUG_TYPE "ztc-route-experts"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_ROUTEEXPERTS
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+
+using graph::tensorOf;
+
+/// The module path that the experts' ops have in common: layers.0.mlp.experts.gate_proj of
+/// layers.0.mlp.experts.0.gate_proj and layers.0.mlp.experts.1.gate_proj.
+Location withoutNumber(Location first, Location second) {
+  const std::string path = scopeOf(first), other = scopeOf(second);
+  SmallVector<StringRef> parts, others;
+  StringRef(path).split(parts, '.');
+  StringRef(other).split(others, '.');
+  if (path == other || parts.size() != others.size())
+    return first;
+  SmallVector<StringRef> common;
+  for (auto [part, theirs] : llvm::zip_equal(parts, others))
+    if (part == theirs)
+      common.push_back(part);
+  return NameLoc::get(StringAttr::get(first.getContext(), llvm::join(common, ".")));
+}
+
+/// One mixture's experts on rows in their order.
+class RowLifter {
+public:
+  RowLifter(const Mixture &mixture, ExpertPeers &peers)
+      : mixture(mixture), peers(peers), builder(mixture.sum), loc(mixture.sum->getLoc()), tokens(mixture.placed.tokens),
+        rows(mixture.placed.tokens * mixture.placed.perToken) {}
+
+  /// Puts the sum of the chosen experts' rows in place of the sum over all; false, and nothing changed, where an op
+  /// cannot be lifted.
+  bool run() {
+    const Value term = mixture.terms.front();
+    if (!canLift(term))
+      return false;
+    route();
+    lift(peers.firstShare()); // in front of what it may be multiplied with in one kernel
+    Value lifted = withSharesFirst(lift(term));
+    const int64_t width = tensorOf(lifted).getNumElements() / rows;
+    lifted = reshapeTo(builder, loc, lifted, {rows, width});
+    auto type = RankedTensorType::get({tokens, width}, tensorOf(lifted).getElementType());
+    Value sum = graph::CombineOp::create(builder, loc, type, lifted, order, places);
+    sum = reshapeTo(builder, loc, sum, tensorOf(mixture.sum->getResult(0)).getShape());
+    mixture.sum->getResult(0).replaceAllUsesWith(sum);
+    return true;
+  }
+
+private:
+  /// How many leading dimensions of a value count the tokens; nothing where none do.
+  std::optional<unsigned> leadOf(Value value) const {
+    ArrayRef<int64_t> shape = tensorOf(value).getShape();
+    if (!shape.empty() && shape[0] == tokens)
+      return 1;
+    if (shape.size() >= 2 && shape[0] * shape[1] == tokens)
+      return 2;
+    return std::nullopt;
+  }
+  /// The value's type with a row for each choice in place of the tokens.
+  RankedTensorType liftedType(Value value) const {
+    SmallVector<int64_t> shape(tensorOf(value).getShape().drop_front(*leadOf(value)));
+    shape.insert(shape.begin(), rows);
+    return tensorOf(value).clone(shape);
+  }
+  bool differs(Value value) const { return !peers.of(value).empty(); }
+  /// A vector of weights, another one for each expert, that is repeated for each row.
+  Value repeatedVector(Value value) const {
+    auto broadcast = value.getDefiningOp<graph::BroadcastOp>();
+    if (!broadcast || peers.isComputedFromData(value) || !differs(value))
+      return {};
+    const RankedTensorType from = tensorOf(broadcast.getX()), to = tensorOf(value);
+    return from.getNumElements() == to.getShape().back() ? broadcast.getX() : Value();
+  }
+
+  bool canLift(Value value);
+  bool canLiftOp(Operation *op);
+  Value lift(Value value);
+  Value liftOp(Operation *op, RankedTensorType type);
+  Value liftProduct(graph::MatmulOp product, RankedTensorType type);
+  Value withSharesFirst(Value term);
+  void route();
+  Value sharesOfRows(Value slice);
+  Value dispatch(Value value, Value places);
+  Value stacked(Value first, ArrayRef<int64_t> shape);
+
+  Location locationOf(Value value) const {
+    Operation *op = value.getDefiningOp();
+    ArrayRef<Value> all = peers.of(value);
+    return op && all.size() > 1 && all[1].getDefiningOp()
+               ? withoutNumber(op->getLoc(), all[1].getDefiningOp()->getLoc())
+               : loc;
+  }
+
+  const Mixture &mixture;
+  ExpertPeers &peers;
+  OpBuilder builder;
+  const Location loc;
+  const int64_t tokens, rows;
+  Value order, places, starts;
+  llvm::DenseMap<Value, bool> liftable;
+  llvm::DenseMap<Value, Value> lifted;
+};
+
+/// Whether each element of the results is computed of the elements of the operands at its place.
+bool isByElement(Operation *op) {
+  if (op->getNumResults() != 1 || isa<graph::DropoutOp, graph::RandomBitsOp>(op) ||
+      !(op->hasTrait<OpTrait::Elementwise>() || op->hasTrait<OpTrait::SameOperandsAndResultType>()))
+    return false;
+  ArrayRef<int64_t> shape = tensorOf(op->getResult(0)).getShape();
+  return llvm::all_of(op->getOperands(), [&](Value operand) { return tensorOf(operand).getShape() == shape; });
+}
+
+bool RowLifter::canLift(Value value) {
+  if (auto known = liftable.find(value); known != liftable.end())
+    return known->second;
+  auto compute = [&] {
+    if (!leadOf(value) || !isa<FloatType>(tensorOf(value).getElementType()))
+      return false;
+    if (peers.isShare(value) || !differs(value) || repeatedVector(value))
+      return true;
+    return peers.isComputedFromData(value) && canLiftOp(value.getDefiningOp());
+  };
+  return liftable[value] = compute();
+}
+
+bool RowLifter::canLiftOp(Operation *op) {
+  auto all = [&](ValueRange values) { return llvm::all_of(values, [&](Value value) { return canLift(value); }); };
+  const Value result = op->getResult(0);
+  const unsigned lead = *leadOf(result);
+  if (isByElement(op) || isa<graph::ReshapeOp>(op))
+    return all(op->getOperands());
+  if (auto product = dyn_cast<graph::MatmulOp>(op)) {
+    const bool hasRows = tensorOf(result).getRank() == 2 && !product.getTransposeA() && lead == 1;
+    return hasRows && !peers.isComputedFromData(product.getB()) && canLift(product.getA());
+  }
+  auto keepsLead = [&](Value operand) { return canLift(operand) && leadOf(operand) == lead; };
+  if (auto slice = dyn_cast<graph::SliceOp>(op))
+    return keepsLead(slice.getX());
+  if (auto pad = dyn_cast<graph::PadOp>(op))
+    return keepsLead(pad.getX());
+  if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
+    return keepsLead(broadcast.getX()) && tensorOf(broadcast.getX()).getRank() == tensorOf(result).getRank();
+  if (auto concat = dyn_cast<graph::ConcatOp>(op))
+    return int64_t(concat.getAxis()) >= int64_t(lead) && llvm::all_of(concat.getInputs(), keepsLead);
+  return false;
+}
+
+/// The choices in order of experts.
+void RowLifter::route() {
+  const PlacedShares &placed = mixture.placed;
+  const Type i32 = builder.getI32Type();
+  Value choices = reshapeTo(builder, loc, placed.choices, {tokens, placed.perToken});
+  choices = graph::castTo(graph::Expr(builder, loc, choices), i32).value();
+  auto route = graph::RouteOp::create(builder, loc, RankedTensorType::get({rows}, i32), choices.getType(),
+                                      RankedTensorType::get({placed.count + 1}, i32), choices);
+  order = route.getOrder();
+  places = route.getPlaces();
+  starts = route.getStarts();
+}
+
+Value RowLifter::dispatch(Value value, Value of) {
+  const RankedTensorType type = tensorOf(value);
+  return graph::DispatchOp::create(builder, loc, type.clone({rows, type.getDimSize(1)}), value, order, of);
+}
+
+/// The chosen experts' shares, a row each.
+Value RowLifter::sharesOfRows(Value slice) {
+  const PlacedShares &placed = mixture.placed;
+  Value chosen = placed.chosen;
+  if (mixture.shares != placed.all) {
+    const RankedTensorType type = tensorOf(mixture.shares);
+    Value table = reshapeTo(builder, loc, mixture.shares, {type.getNumElements(), 1});
+    auto lookup = graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table, placed.indices);
+    lookup->setDiscardableAttrs(slice.getDefiningOp()->getDiscardableAttrDictionary());
+    chosen = lookup;
+  }
+  chosen = reshapeTo(builder, loc, chosen, {rows, 1});
+  Value shares = dispatch(chosen, reshapeTo(builder, loc, places, {rows, 1}));
+  shares.getDefiningOp()->setDiscardableAttrs(slice.getDefiningOp()->getDiscardableAttrDictionary());
+  return shares;
+}
+
+/// The experts' matrices (or vectors) that correspond to `first`, as one tensor of `shape`: the parameter itself where
+/// they are its slices, in order.
+Value RowLifter::stacked(Value first, ArrayRef<int64_t> shape) {
+  ArrayRef<Value> all = peers.of(first);
+  Value whole;
+  for (auto [expert, one] : llvm::enumerate(all)) {
+    Value part = one;
+    while (auto reshape = part.getDefiningOp<graph::ReshapeOp>())
+      part = reshape.getX();
+    auto slice = part.getDefiningOp<graph::SliceOp>();
+    const bool isRow = slice && (!whole || slice.getX() == whole) &&
+                       tensorOf(slice.getX()).getNumElements() == ShapedType::getNumElements(shape) &&
+                       tensorOf(slice.getX()).getDimSize(0) == shape[0] && tensorOf(slice).getDimSize(0) == 1 &&
+                       slice.getOffsets().front() == int64_t(expert) &&
+                       tensorOf(slice).getNumElements() * shape[0] == ShapedType::getNumElements(shape);
+    if (!isRow) {
+      whole = {};
+      break;
+    }
+    whole = slice.getX();
+  }
+  if (whole)
+    return reshapeTo(builder, loc, whole, shape);
+  const RankedTensorType type = tensorOf(first);
+  SmallVector<Value> parts;
+  const int64_t last = shape.back();
+  for (Value one : all)
+    parts.push_back(reshapeTo(builder, loc, one, {type.getNumElements() / last, last}));
+  auto joined = type.clone({type.getNumElements() / last * shape[0], last});
+  Value stack = graph::ConcatOp::create(builder, locationOf(first), joined, parts, /*axis=*/0);
+  return reshapeTo(builder, loc, stack, shape);
+}
+
+Value RowLifter::lift(Value value) {
+  if (Value known = lifted.lookup(value))
+    return known;
+  auto make = [&]() -> Value {
+    const RankedTensorType type = liftedType(value);
+    if (peers.isShare(value))
+      return reshapeTo(builder, loc, sharesOfRows(value), type.getShape());
+    if (Value vector = repeatedVector(value)) {
+      // The product of a column of ones with each expert's vector as a matrix of one row.
+      const int64_t width = type.getShape().back();
+      Value ones = graph::makeConstant(builder, loc, type.clone({rows, 1}), 1);
+      Value matrices = stacked(vector, {mixture.placed.count, 1, width});
+      Value repeated = graph::GroupedMatmulOp::create(builder, locationOf(value), type.clone({rows, width}), ones,
+                                                      matrices, starts, /*transpose_b=*/false);
+      return reshapeTo(builder, loc, repeated, type.getShape());
+    }
+    if (!differs(value)) {
+      DenseElementsAttr elements;
+      if (auto constant = value.getDefiningOp<graph::ConstantOp>())
+        if ((elements = dyn_cast<DenseElementsAttr>(constant.getValue())) && elements.isSplat())
+          return graph::ConstantOp::create(builder, loc, type, elements.resizeSplat(type));
+      Value flat = reshapeTo(builder, loc, value, {tokens, tensorOf(value).getNumElements() / tokens});
+      return reshapeTo(builder, loc, dispatch(flat, places), type.getShape());
+    }
+    return liftOp(value.getDefiningOp(), type);
+  };
+  Value made = make();
+  lifted[value] = made;
+  return made;
+}
+
+Value RowLifter::liftProduct(graph::MatmulOp product, RankedTensorType type) {
+  Value x = lift(product.getA());
+  x = reshapeTo(builder, loc, x, {rows, tensorOf(x).getNumElements() / rows});
+  const Location where = locationOf(product);
+  if (!differs(product.getB()))
+    return graph::MatmulOp::create(builder, where, type, x, product.getB(), false, product.getTransposeB());
+  const RankedTensorType one = tensorOf(product.getB());
+  Value w = stacked(product.getB(), {mixture.placed.count, one.getDimSize(0), one.getDimSize(1)});
+  return graph::GroupedMatmulOp::create(builder, where, type, x, w, starts, product.getTransposeB());
+}
+
+Value RowLifter::liftOp(Operation *op, RankedTensorType type) {
+  Operation *made = nullptr;
+  const Location where = locationOf(op->getResult(0));
+  if (auto product = dyn_cast<graph::MatmulOp>(op)) {
+    made = liftProduct(product, type).getDefiningOp();
+  } else if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
+    return reshapeTo(builder, loc, lift(reshape.getX()), type.getShape());
+  } else {
+    const int64_t dropped = int64_t(*leadOf(op->getResult(0))) - 1;
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(lift(operand));
+    OperationState state(where, op->getName(), operands, type);
+    made = builder.create(state);
+    made->setAttrs(op->getAttrDictionary());
+    if (auto slice = dyn_cast<graph::SliceOp>(made))
+      slice.setOffsets(SmallVector<int64_t>(slice.getOffsets().drop_front(dropped)));
+    if (auto pad = dyn_cast<graph::PadOp>(made))
+      pad.setLow(SmallVector<int64_t>(pad.getLow().drop_front(dropped)));
+    if (auto concat = dyn_cast<graph::ConcatOp>(made))
+      concat.setAxis(concat.getAxis() - dropped);
+  }
+  made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  return made->getResult(0);
+}
+
+/// s (h W) is (s h) W: shares multiply what the last product reads, in the kernel that computes it.
+Value RowLifter::withSharesFirst(Value term) {
+  auto weigh = term.getDefiningOp<graph::MulOp>();
+  if (!weigh)
+    return term;
+  for (auto [result, repeated] : {std::pair(weigh.getA(), weigh.getB()), std::pair(weigh.getB(), weigh.getA())}) {
+    Value read = result;
+    while (auto reshape = read.getDefiningOp<graph::ReshapeOp>())
+      read = reshape.getX();
+    auto product = read.getDefiningOp<graph::GroupedMatmulOp>();
+    auto broadcast = repeated.getDefiningOp<graph::BroadcastOp>();
+    if (!product || !broadcast || tensorOf(broadcast.getX()).getNumElements() != rows)
+      continue;
+    Value x = product.getX(), shares = reshapeTo(builder, loc, broadcast.getX(), {rows, 1});
+    Value each = graph::BroadcastOp::create(builder, weigh.getLoc(), x.getType(), shares);
+    each.getDefiningOp()->setDiscardableAttrs(broadcast->getDiscardableAttrDictionary());
+    Value weighed = graph::MulOp::create(builder, weigh.getLoc(), x, each);
+    weighed.getDefiningOp()->setDiscardableAttrs(weigh->getDiscardableAttrDictionary());
+    return graph::GroupedMatmulOp::create(builder, product.getLoc(), product.getType(), weighed, product.getW(), starts,
+                                          product.getTransposeB());
+  }
+  return term;
+}
+
+struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      const SmallVector<Mixture> mixtures = findMixtures(function);
+      if (mixtures.empty())
+        continue;
+      ExpertPeers peers(function);
+      for (const Mixture &mixture : mixtures) {
+        const bool isRouted = peers.compare(mixture) && RowLifter(mixture, peers).run();
+        auto options = remark::RemarkOpts::name("mixture").category(DEBUG_TYPE).function(function.getName());
+        if (isRouted)
+          remark::passed(mixture.sum->getLoc(), options)
+              << std::to_string(mixture.placed.perToken) << " of " << std::to_string(mixture.placed.count)
+              << " experts compute each token";
+        else
+          remark::missed(mixture.sum->getLoc(), options)
+              << "every expert computes every token: experts differ in more than weights, or have an op that needs all "
+                 "tokens";
+      }
+      eraseDeadOps(function.getBody().front());
+    }
+  }
+};
+} // namespace
+} // namespace ztc
