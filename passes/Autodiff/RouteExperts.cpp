@@ -196,35 +196,35 @@ Value RowLifter::sharesOfRows(Value slice) {
   return shares;
 }
 
-/// The experts' matrices (or vectors) that correspond to `first`, as one tensor of `shape`: the parameter itself where
-/// they are its slices, in order.
-Value RowLifter::stacked(Value first, ArrayRef<int64_t> shape) {
-  ArrayRef<Value> all = peers.of(first);
+/// What `all` are parts of, one after the other along the first dimension; null where they are not.
+Value wholeOf(ArrayRef<Value> all) {
   Value whole;
-  for (auto [expert, one] : llvm::enumerate(all)) {
-    Value part = one;
+  int64_t next = 0;
+  for (Value part : all) {
     while (auto reshape = part.getDefiningOp<graph::ReshapeOp>())
       part = reshape.getX();
     auto slice = part.getDefiningOp<graph::SliceOp>();
-    const bool isRow = slice && (!whole || slice.getX() == whole) &&
-                       tensorOf(slice.getX()).getNumElements() == ShapedType::getNumElements(shape) &&
-                       tensorOf(slice.getX()).getDimSize(0) == shape[0] && tensorOf(slice).getDimSize(0) == 1 &&
-                       slice.getOffsets().front() == int64_t(expert) &&
-                       tensorOf(slice).getNumElements() * shape[0] == ShapedType::getNumElements(shape);
-    if (!isRow) {
-      whole = {};
-      break;
-    }
+    if (!slice || (whole && slice.getX() != whole) || slice.getOffsets().front() != next ||
+        tensorOf(slice).getShape().drop_front() != tensorOf(slice.getX()).getShape().drop_front())
+      return {};
     whole = slice.getX();
+    next += tensorOf(slice).getDimSize(0);
   }
-  if (whole)
+  return whole && tensorOf(whole).getDimSize(0) == next ? whole : Value();
+}
+
+/// The experts' matrices (or vectors) that correspond to `first`, as one tensor of `shape`: the parameter itself where
+/// they are its parts, in order.
+Value RowLifter::stacked(Value first, ArrayRef<int64_t> shape) {
+  ArrayRef<Value> all = peers.of(first);
+  if (Value whole = wholeOf(all))
     return reshapeTo(builder, loc, whole, shape);
   const RankedTensorType type = tensorOf(first);
   SmallVector<Value> parts;
-  const int64_t last = shape.back();
+  const int64_t columns = shape.back(), rowsOfOne = type.getNumElements() / columns;
   for (Value one : all)
-    parts.push_back(reshapeTo(builder, loc, one, {type.getNumElements() / last, last}));
-  auto joined = type.clone({type.getNumElements() / last * shape[0], last});
+    parts.push_back(reshapeTo(builder, loc, one, {rowsOfOne, columns}));
+  auto joined = type.clone({rowsOfOne * shape[0], columns});
   Value stack = graph::ConcatOp::create(builder, locationOf(first), joined, parts, /*axis=*/0);
   return reshapeTo(builder, loc, stack, shape);
 }

@@ -45,7 +45,8 @@ bool isWholeSlot(plan_ir::OperandAttr operand) {
 
 Accumulate accumulationOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, Accumulate>(op)
-      .Case<plan_ir::GemmOp, plan_ir::ScaledGemmOp, plan_ir::LaunchOp>([](auto step) { return step.getAccumulate(); })
+      .Case<plan_ir::GemmOp, plan_ir::ScaledGemmOp, plan_ir::GroupedGemmOp, plan_ir::LaunchOp>(
+          [](auto step) { return step.getAccumulate(); })
       .Default(Accumulate::Add);
 }
 
@@ -61,6 +62,9 @@ uint64_t denseResultBytes(Operation *op, unsigned index, Type type) {
   }
   if (auto gemm = dyn_cast<plan_ir::ScaledGemmOp>(op); gemm && index == 4 && gemm.getTypeC().isF32())
     return gemm.getM() * gemm.getN() * kWideBytes;
+  if (auto gemm = dyn_cast<plan_ir::GroupedGemmOp>(op);
+      gemm && index == 3 && gemm.getOuter() && gemm.getTypeC().isF32() && gemm.getTypeA() == type)
+    return gemm.getGroups() * gemm.getK() * gemm.getN() * kWideBytes;
   return 0;
 }
 
@@ -167,7 +171,7 @@ private:
         if (slot != wide.getSymNameAttr())
           continue;
         if (!isBefore || operand.getBytes() == 0 || operand.getAccess() == Access::Read ||
-            !isa<plan_ir::GemmOp, plan_ir::ScaledGemmOp, plan_ir::LaunchOp>(op))
+            !isa<plan_ir::GemmOp, plan_ir::ScaledGemmOp, plan_ir::GroupedGemmOp, plan_ir::LaunchOp>(op))
           return false;
         writers.push_back({step, index, operand.getOffset(), operand.getBytes()});
       }

@@ -76,8 +76,8 @@ void RecomputeCandidates::findGroups() {
       break;
     bool isOutside = blocks.layerOf(&op) < 0 && isLibraryCall(&op);
     if (!isOutside && !graph::isMadeOfWeight(&op) && !graph::isAmaxOfWeight(&op) &&
-        !isa<dist::ShardAmaxOp, dist::ShardCodesOp, graph::Fp8ScalesOp>(op) && !isFree(&op) && !isCollective(&op) &&
-        op.getNumOperands() != 0 && !isReadByAnotherLayer(&op))
+        !isa<graph::RouteOp, dist::ShardAmaxOp, dist::ShardCodesOp, graph::Fp8ScalesOp>(op) && !isFree(&op) &&
+        !isCollective(&op) && op.getNumOperands() != 0 && !isReadByAnotherLayer(&op))
       open.push_back(&op);
   }
   // A group takes in what its products, and those of the groups before, make possible.
@@ -87,8 +87,8 @@ void RecomputeCandidates::findGroups() {
       if (groups.contains(op))
         continue;
       auto group = RecomputeGroup(g);
-      // Codes are worth what they are made of, as an elementwise op's results are.
-      bool isIts = isLibraryCall(op) && !graph::isEncoding(op)
+      // Codes, and rows in another order, are worth what they are made of, as an elementwise op's results are.
+      bool isIts = isLibraryCall(op) && !graph::isEncoding(op) && !isa<graph::DispatchOp>(op)
                        ? groupOfCall(op) == group
                        : llvm::all_of(op->getOperands(), [&](Value value) { return isThere(value); });
       if (isIts)

@@ -1,6 +1,6 @@
 // Ops of products in fp8. Graph.h does not have them, so that the few files that know them include this.
 #pragma once
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Experts.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "runtime/Core/Fp8.h"
 
@@ -31,9 +31,10 @@ inline bool isFp8(mlir::Type type) {
   return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(mlir::getElementTypeOrSelf(type));
 }
 
-/// Whether `op` computes the product of two matrices, of whatever type, or with a sum.
+/// Whether `op` computes the product of two matrices, of whatever type, or with a sum, or of groups of rows.
 inline bool isProduct(mlir::Operation *op) {
-  return llvm::isa_and_nonnull<MatmulOp, MatmulAddOp, MatmulBiasOp, MatmulGeluOp, ScaledMatmulOp>(op);
+  return llvm::isa_and_nonnull<MatmulOp, MatmulAddOp, MatmulBiasOp, MatmulGeluOp, ScaledMatmulOp, GroupedMatmulOp,
+                               GroupedOuterOp>(op);
 }
 
 /// Whether `op` finds the absolute maxima of a parameter's rows, for all codes that are made of it: they are few, and
