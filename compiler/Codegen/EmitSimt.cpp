@@ -28,6 +28,12 @@ struct Access {
   bool isShared() const { return address->getType()->getPointerAddressSpace() == kSharedSpace; }
 };
 
+/// Whether a call copies from global to shared memory while the thread goes on (cp.async).
+static bool copiesAsynchronously(const CallInst &call) {
+  const Function *callee = call.getCalledFunction();
+  return callee && callee->getName().starts_with("llvm.nvvm.cp.async.cg.shared.global.16");
+}
+
 /// Those to global and shared memory. An intrinsic reads 16 bytes from a pointer into shared memory: a row of a matrix.
 static SmallVector<Access> findAccesses(Function &kernel) {
   constexpr uint64_t kMatrixRowBytes = 16;
@@ -39,7 +45,7 @@ static SmallVector<Access> findAccesses(Function &kernel) {
       if (space == kGlobalSpace || space == kSharedSpace)
         accesses.push_back({&instruction, address, layout.getTypeStoreSize(getLoadStoreType(&instruction)),
                             isa<StoreInst>(instruction)});
-    } else if (auto *call = dyn_cast<CallInst>(&instruction)) {
+    } else if (auto *call = dyn_cast<CallInst>(&instruction); call && !copiesAsynchronously(*call)) {
       for (Value *argument : call->args())
         if (argument->getType()->isPointerTy() && argument->getType()->getPointerAddressSpace() == kSharedSpace)
           accesses.push_back({call, argument, kMatrixRowBytes, false});
@@ -74,6 +80,34 @@ static Error reportAccesses(Function &kernel) {
                                                             : "ztc_simt_read");
     auto *type = FunctionType::get(Type::getVoidTy(context), types, false);
     builder.CreateCall(module.getOrInsertFunction(name, type), arguments);
+  }
+  return Error::success();
+}
+
+/// A copy that goes on beside its thread becomes a call of the engine, with how many of 16 bytes there are to read and
+/// the variable that they are for: ztc_simt_copy_async.
+static Error importCopies(Function &kernel) {
+  Module &module = *kernel.getParent();
+  Type *pointer = PointerType::get(module.getContext(), 0), *i64 = Type::getInt64Ty(module.getContext());
+  for (Instruction &instruction : make_early_inc_range(instructions(kernel))) {
+    auto *call = dyn_cast<CallInst>(&instruction);
+    if (!call || !copiesAsynchronously(*call))
+      continue;
+    auto *variable = dyn_cast<GlobalVariable>(getUnderlyingObject(call->getArgOperand(0), /*MaxLookup=*/0));
+    if (!variable)
+      return createStringError("kernel %s copies to shared memory of which no variable is known",
+                               kernel.getName().str().c_str());
+    IRBuilder<> builder(call);
+    constexpr uint64_t kMostBytes = 16;
+    Value *bytes =
+        call->arg_size() > 2 ? builder.CreateZExt(call->getArgOperand(2), i64) : builder.getInt64(kMostBytes);
+    auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), {pointer, pointer, i64, pointer, i64}, false);
+    builder.CreateCall(module.getOrInsertFunction("ztc_simt_copy_async", type),
+                       {builder.CreateAddrSpaceCast(call->getArgOperand(0), pointer),
+                        builder.CreateAddrSpaceCast(call->getArgOperand(1), pointer), bytes,
+                        builder.CreateAddrSpaceCast(variable, pointer),
+                        builder.getInt64(module.getDataLayout().getTypeAllocSize(variable->getValueType()))});
+    call->eraseFromParent();
   }
   return Error::success();
 }
@@ -259,7 +293,7 @@ static Expected<std::string> compileKernel(Module &module) {
     if (!function.isDeclaration())
       kernels.push_back(&function);
   for (Function *kernel : kernels)
-    if (Error error = reportAccesses(*kernel))
+    if (Error error = joinErrors(reportAccesses(*kernel), importCopies(*kernel)))
       return std::move(error);
   importIntrinsics(module);
   flattenShared(module);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 #include <mutex>
 
@@ -136,6 +137,8 @@ void Block::prepareThread(Thread &thread) {
   cleanStack(thread.stack);
   thread.stackPointer = beginOn(thread.stack, &Block::threadMain);
   thread.state = ThreadState::Ready;
+  thread.copies.clear();
+  thread.copyGroups = 0;
 }
 
 Status Block::runBlock() {
@@ -433,6 +436,35 @@ void Block::noteShared(bool writes, const void *address, uint64_t bytes, const v
     fail(writes ? "a write outside of the kernel's shared memory" : "a read outside of the kernel's shared memory");
   (writes ? noteWrite : noteRead)(address, bytes, from);
   noteAccess(writes, true, address, bytes);
+}
+
+// The bytes are a NaN of any type while they are on their way: who does not wait for them computes with that.
+void Block::copyAsync(const SharedPlace &to, const void *address, uint64_t bytes, const void *from) {
+  AsyncCopy copy{.to = to, .bytes = {}, .group = self_->copyGroups};
+  if (bytes > kCopyBytes)
+    fail("a copy of more bytes than it has room for");
+  if (bytes) {
+    countRead(address, bytes, from);
+    std::memcpy(copy.bytes, address, bytes);
+  }
+  noteShared(true, to.address, kCopyBytes, to.variable, to.variableBytes, from);
+  std::memset(to.address, 0xff, kCopyBytes);
+  self_->copies.push_back(copy);
+}
+
+void Block::commitCopies() {
+  ++self_->copyGroups;
+}
+
+void Block::waitForCopies(uint32_t pending, const void *from) {
+  std::vector<AsyncCopy> &copies = self_->copies;
+  size_t done = 0;
+  for (; done < copies.size() && copies[done].group + pending < self_->copyGroups; ++done) {
+    const SharedPlace &to = copies[done].to;
+    noteShared(true, to.address, kCopyBytes, to.variable, to.variableBytes, from);
+    std::memcpy(to.address, copies[done].bytes, kCopyBytes);
+  }
+  copies.erase(copies.begin(), copies.begin() + ptrdiff_t(done));
 }
 
 } // namespace ztc::simt

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace ztc::simt {
 
@@ -40,6 +41,22 @@ struct LaneRequest {
   void *results = nullptr;
 };
 
+/// Where 16 bytes of shared memory go: to the kernel's variable there.
+struct SharedPlace {
+  void *address = nullptr;
+  const void *variable = nullptr;
+  uint64_t variableBytes = 0;
+};
+inline constexpr uint64_t kCopyBytes = 16;
+
+/// A copy beside its thread. The bytes are in shared memory once the thread has waited for them; until then it holds
+/// what no kernel wants to read.
+struct AsyncCopy {
+  SharedPlace to;
+  std::byte bytes[kCopyBytes];
+  uint32_t group = 0; ///< number of its group among the thread's
+};
+
 enum class ThreadState : uint8_t { Ready, AtBarrier, InWarp, Done };
 
 struct Thread {
@@ -50,6 +67,8 @@ struct Thread {
   uint32_t linear = 0;
   ThreadState state = ThreadState::Done;
   LaneRequest request;
+  std::vector<AsyncCopy> copies; ///< on their way, in their order
+  uint32_t copyGroups = 0;       ///< groups that were closed so far
 
   uint32_t warp() const { return linear / kWarpLanes; }
   uint32_t lane() const { return linear % kWarpLanes; }
@@ -88,6 +107,12 @@ public:
   /// Of an access to shared memory: to the kernel's variable there.
   void noteShared(bool writes, const void *address, uint64_t bytes, const void *variable, uint64_t variableBytes,
                   const void *from);
+  /// Begins a copy of kCopyBytes from global memory, of which `bytes` are read and the rest are 0.
+  void copyAsync(const SharedPlace &to, const void *address, uint64_t bytes, const void *from);
+  /// Copies since the last call are a group.
+  void commitCopies();
+  /// Waits until of the thread's groups all but the last `pending` are there.
+  void waitForCopies(uint32_t pending, const void *from);
 
 private:
   Status runBlocks();

@@ -192,6 +192,19 @@ void llvm_nvvm_ff2f16x2_rn(void *result, const void *operands) {
   narrowPair<ztc::toF16>(result, operands);
 }
 
+// Copies beside the threads (cp.async): from global memory 16 bytes into shared memory, of which `bytes` are read and
+// the others are 0.
+void ztc_simt_copy_async(void *to, const void *from, int64_t bytes, const void *variable, int64_t variableBytes) {
+  Block::current().copyAsync({to, variable, uint64_t(variableBytes)}, from, uint64_t(bytes),
+                             __builtin_return_address(0));
+}
+void llvm_nvvm_cp_async_commit_group() {
+  Block::current().commitCopies();
+}
+void llvm_nvvm_cp_async_wait_group(int32_t pending) {
+  Block::current().waitForCopies(uint32_t(pending), __builtin_return_address(0));
+}
+
 // Before an access to memory, where the image was made to say so. The sanitizer shows who called.
 void ztc_simt_read(const void *address, int64_t bytes) {
   Block::current().countRead(address, uint64_t(bytes), __builtin_return_address(0));
