@@ -92,6 +92,15 @@ struct AttentionForm {
 };
 inline constexpr int64_t kMaxGpuHeadDim = 512;
 
+/// What is built into a GPU's product of rows that belong to groups: a (rows, k) times b (groups, k, n), or, with
+/// `outer`, sums of a's rows (rows, k) times b's (rows, n).
+struct GroupedGemmForm {
+  mlir::Type type, result; ///< f32, bf16 or f16; the result's: the same, or f32
+  bool transposeB = false; ///< b is (groups, n, k)
+  bool outer = false;      ///< without transposeB
+  bool isWhole = true;     ///< n and k are multiples of 8
+};
+
 /// What becomes of the head's products before the loss: cap(scale * x), with cap(x) = softcap * tanh(x / softcap) where
 /// softcap is not 0; and whether each row's loss and cotangents are multiplied by a weight of its own.
 struct LogitForm {
@@ -134,7 +143,8 @@ public:
   KernelDescription addGpuDocumentTable();
 
   /// What a GPU executes in place of library calls, by the same document. There are versions for GPUs only.
-  KernelDescription addGpuGather(int64_t rowBytes);
+  /// `divided`: an index is divided by a scalar first.
+  KernelDescription addGpuGather(int64_t rowBytes, bool divided = false);
   KernelDescription addGpuScatterAdd(int64_t width, mlir::Type dyType);
   KernelDescription addGpuNarrow(mlir::Type to);
   /// `columns`: of the matrix.
@@ -151,6 +161,10 @@ public:
   KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary,
                                            const LogitForm &form = {});
   KernelDescription addGpuLossSum();
+  /// Rows that go to groups: the order of choices, in the order of `gpu_kernels`; sums of choices' rows; products.
+  std::vector<KernelDescription> addGpuRoute();
+  KernelDescription addGpuCombine(int64_t width, mlir::Type type);
+  KernelDescription addGpuGroupedGemm(const GroupedGemmForm &form);
 
   /// What the module makes kernels for.
   const KernelModuleOptions &options() const;

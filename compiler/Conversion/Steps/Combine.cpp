@@ -22,6 +22,10 @@ struct CombineSteps : StepSourceOpInterface::ExternalModel<CombineSteps, graph::
     combine.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::CombineOp>(op, combine);
   }
+  FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
+    Value x = cast<graph::CombineOp>(op).getX();
+    return SmallVector<KernelDescription>{kernels.addGpuCombine(dimensionOf(x, 1), getElementTypeOrSelf(x.getType()))};
+  }
 };
 
 } // namespace

@@ -44,6 +44,12 @@ struct DispatchSteps : StepSourceOpInterface::ExternalModel<DispatchSteps, graph
     gather.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::GatherOp>(op, gather);
   }
+  FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
+    auto dispatch = cast<graph::DispatchOp>(op);
+    return SmallVector<KernelDescription>{
+        kernels.addGpuGather(tensorBytes(dispatch.getX().getType()) / dimensionOf(dispatch.getX(), 0),
+                             /*divided=*/dimensionOf(dispatch.getPlaces(), 1) > 1)};
+  }
 };
 
 } // namespace

@@ -26,6 +26,19 @@ template <typename Op> auto beginGroupedGemm(Op op, Value a, Value b, StepEmitte
   return gemm;
 }
 
+/// The kernel of a step with factors `a` and `b`: of `outer` both have the group's rows.
+template <typename Op>
+SmallVector<KernelDescription> gpuKernelsOf(Op op, Value a, int64_t n, bool transposeB, bool outer,
+                                            KernelModule &kernels) {
+  GroupedGemmForm form;
+  form.type = getElementTypeOrSelf(a.getType());
+  form.result = getElementTypeOrSelf(op.getY().getType());
+  form.transposeB = transposeB;
+  form.outer = outer;
+  form.isWhole = n % 8 == 0 && dimensionOf(a, 1) % 8 == 0;
+  return {kernels.addGpuGroupedGemm(form)};
+}
+
 struct GroupedMatmulSteps : StepSourceOpInterface::ExternalModel<GroupedMatmulSteps, graph::GroupedMatmulOp> {
   LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
     auto product = cast<graph::GroupedMatmulOp>(op);
@@ -33,6 +46,11 @@ struct GroupedMatmulSteps : StepSourceOpInterface::ExternalModel<GroupedMatmulSt
     gemm.n = emitter.number(dimensionOf(product.getY(), 1));
     gemm.transpose_b = emitter.flag(product.getTransposeB());
     return emitter.create<plan_ir::GroupedGemmOp>(op, gemm);
+  }
+  FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
+    auto product = cast<graph::GroupedMatmulOp>(op);
+    return gpuKernelsOf(product, product.getX(), dimensionOf(product.getY(), 1), product.getTransposeB(),
+                        /*outer=*/false, kernels);
   }
 };
 
@@ -43,6 +61,11 @@ struct GroupedOuterSteps : StepSourceOpInterface::ExternalModel<GroupedOuterStep
     gemm.n = emitter.number(dimensionOf(outer.getB(), 1));
     gemm.outer = emitter.flag(true);
     return emitter.create<plan_ir::GroupedGemmOp>(op, gemm);
+  }
+  FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
+    auto outer = cast<graph::GroupedOuterOp>(op);
+    return gpuKernelsOf(outer, outer.getA(), dimensionOf(outer.getB(), 1), /*transposeB=*/false, /*outer=*/true,
+                        kernels);
   }
 };
 

@@ -1,6 +1,7 @@
 // Choices in the order of experts.
 #include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Graph/Experts.h"
+#include "runtime/Format/ExpertKernels.h"
 
 using namespace mlir;
 
@@ -20,6 +21,13 @@ struct RouteSteps : StepSourceOpInterface::ExternalModel<RouteSteps, graph::Rout
     route.experts = emitter.number(elementsOf(source.getStarts()) - 1);
     route.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::RouteOp>(op, route);
+  }
+  FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
+    const int64_t experts = elementsOf(cast<graph::RouteOp>(op).getStarts()) - 1;
+    if (experts > int64_t(kMaxGpuExperts))
+      return op->emitOpError() << "chooses among " << experts << " experts, the most that a GPU routes to are "
+                               << kMaxGpuExperts;
+    return llvm::to_vector(kernels.addGpuRoute());
   }
 };
 

@@ -9,7 +9,8 @@
 
 namespace ztc {
 
-TokenFault::TokenFault(CudaResources &resources, uint64_t vocabulary) : resources_(resources), vocabulary_(vocabulary) {
+TokenFault::TokenFault(CudaResources &resources, uint64_t rows, Kind kind, uint64_t choices)
+    : resources_(resources), rows_(rows), choices_(choices), kind_(kind) {
   resources_.faults.push_back(this);
 }
 
@@ -32,17 +33,27 @@ Status TokenFault::take() {
   if (!word_ || std::atomic_ref(*word_).load() == 0)
     return Status::ok();
   const uint64_t found = std::atomic_ref(*word_).exchange(0);
-  return invalidArgument(fmt::format("token {} at position {} is outside the vocabulary of {}",
-                                     int32_t(uint32_t(found)), (found >> 32) - 1, vocabulary_));
+  const auto number = int32_t(uint32_t(found));
+  const uint64_t position = (found >> 32) - 1;
+  if (kind_ == Kind::Place)
+    return invalidArgument(
+        fmt::format("place {} of choice {} is outside the {} rows of choices", number, position, rows_));
+  if (kind_ == Kind::Choice)
+    return invalidArgument(fmt::format("choice {} at position {} is outside the {} choices of each of {} tokens",
+                                       number, position, choices_, rows_));
+  return invalidArgument(
+      fmt::format("token {} at position {} is outside the vocabulary of {}", number, position, rows_));
 }
 
 namespace {
 
-/// result[i] = table[indices[i]], rows of row_bytes.
+/// result[i] = table[indices[i] / divisor], rows of row_bytes.
 class CudaGather : public CudaStep {
 public:
   explicit CudaGather(const CudaPrepare &from)
-      : CudaStep(from), fault_(from.resources, from.step.gather().table_rows()) {}
+      : CudaStep(from), divisor_(from.step.gather().divisor()),
+        fault_(from.resources, from.step.gather().table_rows(),
+               divisor_ ? TokenFault::Kind::Choice : TokenFault::Kind::Token, divisor_) {}
 
   Status prepare(const CudaPrepare &from) {
     const plan::Gather &gather = from.step.gather();
@@ -60,10 +71,14 @@ public:
   }
 
   Status execute(uint32_t) override {
+    if (divisor_ > 1)
+      return launch(kernel_, {address(0), address(1), address(2), fault_.address(), pieces_, tableRows_, divisor_},
+                    rows_);
     return launch(kernel_, {address(0), address(1), address(2), fault_.address(), pieces_, tableRows_}, rows_);
   }
 
 private:
+  const uint64_t divisor_; ///< 0: indices are rows of the table
   TokenFault fault_;
   CudaKernel kernel_;
   uint64_t rows_ = 0, pieces_ = 0, tableRows_ = 0;

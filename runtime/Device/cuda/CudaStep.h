@@ -118,11 +118,14 @@ struct CudaResources {
   Status loadCublasLt();
 };
 
-/// A word of page-locked memory in which a kernel notes a token that is not a row of its table. Such rows are left out,
-/// the kernel goes on, and the device returns the error where it waits next.
+/// A word of page-locked memory in which a kernel notes a token that is not a row of its table, or a place that is none
+/// of the rows to be added. Such rows are left out, the kernel goes on, and the device returns the error where it waits
+/// next.
 class TokenFault {
 public:
-  TokenFault(CudaResources &resources, uint64_t vocabulary);
+  enum class Kind { Token, Choice, Place };
+  /// `choices`: of each row, where those are noted.
+  TokenFault(CudaResources &resources, uint64_t rows, Kind kind = Kind::Token, uint64_t choices = 1);
   ~TokenFault();
   TokenFault(const TokenFault &) = delete;
   TokenFault &operator=(const TokenFault &) = delete;
@@ -133,7 +136,8 @@ public:
 
 private:
   CudaResources &resources_;
-  const uint64_t vocabulary_;
+  const uint64_t rows_, choices_;
+  const Kind kind_;
   uint64_t *word_ = nullptr; ///< (position + 1) * 2^32 + the token; 0: none
 };
 

@@ -4,6 +4,7 @@
 #include "runtime/Format/Steps/StepExecutions.h"
 #include "runtime/Format/Steps/StepWords.h"
 #include <fmt/format.h>
+#include <numeric>
 
 namespace ztc {
 
@@ -20,6 +21,9 @@ public:
     if (!combine.rows() || !combine.choices() || !combine.width())
       return dataLoss(fmt::format("sums of {} rows of {} for each of {} tokens", combine.choices(), combine.width(),
                                   combine.rows()));
+    const uint64_t lanes = std::gcd(combine.width(), 16 / dataTypeBytes(combine.type()));
+    ZTC_RETURN_IF_ERROR(
+        check.gpuServices(combine, {fmt::format("gpu_combine{}_{}", kernelTypeSuffix(combine.type()), lanes)}));
     const CheckedBytes rows = CheckedBytes(combine.rows()) * combine.choices();
     const CheckedBytes rowBytes = CheckedBytes(combine.width()) * dataTypeBytes(combine.type());
     ZTC_RETURN_IF_ERROR(check.holds(0, "x", rows * rowBytes));

@@ -15,10 +15,11 @@ public:
   Status validate(const StepCheck &check) const override {
     const Gather &gather = check.step.gather();
     ZTC_RETURN_IF_ERROR(check.count(3));
-    ZTC_RETURN_IF_ERROR(
-        check.gpuServices(gather, {fmt::format("gpu_gather_{}", std::gcd(gather.row_bytes(), uint64_t(16)))}));
     if (gather.divisor() > INT32_MAX) // indices are i32
       return dataLoss(fmt::format("rows by index divided by {}", gather.divisor()));
+    ZTC_RETURN_IF_ERROR(
+        check.gpuServices(gather, {fmt::format("gpu_gather_{}{}", gather.divisor() > 1 ? "divided_" : "",
+                                               std::gcd(gather.row_bytes(), uint64_t(16)))}));
     ZTC_RETURN_IF_ERROR(check.holds(0, "table", CheckedBytes(gather.table_rows()) * gather.row_bytes()));
     ZTC_RETURN_IF_ERROR(check.holds(1, "indices", CheckedBytes(gather.rows()) * 4));
     return check.holds(2, "result", CheckedBytes(gather.rows()) * gather.row_bytes());

@@ -11,6 +11,17 @@ using namespace plan;
 
 namespace {
 
+/// As ServiceKernels.md has it.
+std::string kernelNameOf(const GroupedGemm &gemm) {
+  const bool isNarrowFactor = isNarrow(gemm.type_a());
+  return fmt::format("gpu_grouped_gemm{}{}{}{}",
+                     gemm.outer()         ? "_outer"
+                     : gemm.transpose_b() ? "_transposed"
+                                          : "",
+                     kernelTypeSuffix(gemm.type_a()), isNarrowFactor && gemm.type_c() == F32 ? "_f32" : "",
+                     isNarrowFactor && (gemm.n() % 8 || gemm.k() % 8) ? "_cut" : "");
+}
+
 class GroupedGemmDefinition : public StepDefinition {
 public:
   Status validate(const StepCheck &check) const override {
@@ -30,6 +41,7 @@ public:
         gemm.groups() >= INT32_MAX)
       return dataLoss(fmt::format("grouped product of size {} x {} x {} in {} groups", gemm.rows(), gemm.n(), gemm.k(),
                                   gemm.groups()));
+    ZTC_RETURN_IF_ERROR(check.gpuServices(gemm, {kernelNameOf(gemm)}));
     const uint64_t in = dataTypeBytes(type), out = dataTypeBytes(gemm.type_c());
     const CheckedBytes left = CheckedBytes(gemm.rows()) * gemm.k(), right = CheckedBytes(gemm.rows()) * gemm.n();
     const CheckedBytes matrices = CheckedBytes(gemm.groups()) * gemm.k() * gemm.n();

@@ -20,6 +20,7 @@ public:
       return dataLoss(fmt::format("{} choices of each of {} tokens", route.choices(), route.tokens()));
     if (!route.experts() || route.experts() > INT32_MAX)
       return dataLoss(fmt::format("a choice of {} experts", route.experts()));
+    ZTC_RETURN_IF_ERROR(check.gpuServices(route, {"gpu_route_count", "gpu_route_places", "gpu_route_order"}));
     ZTC_RETURN_IF_ERROR(check.holds(0, "choices", rows * 4));
     ZTC_RETURN_IF_ERROR(check.holds(1, "order", rows * 4));
     ZTC_RETURN_IF_ERROR(check.holds(2, "places", rows * 4));

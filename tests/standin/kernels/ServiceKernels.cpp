@@ -28,7 +28,8 @@ int main(int argc, char **argv) {
   KernelModule module(context, {/*host=*/false, /*device=*/true});
   std::vector<KernelDescription> kernels;
   for (int64_t bytes : {2, 4, 8, 16})
-    kernels.push_back(module.addGpuGather(bytes));
+    for (bool divided : {false, true})
+      kernels.push_back(module.addGpuGather(bytes, divided));
   const mlir::Type f32 = mlir::Float32Type::get(&context), bf16 = mlir::BFloat16Type::get(&context),
                    f16 = mlir::Float16Type::get(&context);
   for (mlir::Type type : {bf16, f16})
@@ -56,6 +57,21 @@ int main(int argc, char **argv) {
         continue;
       kernels.push_back(module.addGpuScatterAdd(lanes, type));
     }
+  for (const KernelDescription &kernel : module.addGpuRoute())
+    kernels.push_back(kernel);
+  for (mlir::Type type : {f32, bf16, f16}) {
+    for (int64_t width : {1, 2, 4, 8})
+      if (width <= (type == f32 ? 4 : 8))
+        kernels.push_back(module.addGpuCombine(width, type));
+    for (auto [transposeB, outer] : {std::pair(false, false), {true, false}, {false, true}}) {
+      kernels.push_back(module.addGpuGroupedGemm({type, f32, transposeB, outer}));
+      for (bool isWhole : {true, false})
+        if (type != f32)
+          kernels.push_back(module.addGpuGroupedGemm({type, type, transposeB, outer, isWhole}));
+      if (type != f32)
+        kernels.push_back(module.addGpuGroupedGemm({type, f32, transposeB, outer, /*isWhole=*/false}));
+    }
+  }
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t vocabulary : {8, 9})
       for (bool training : {true, false})

@@ -179,7 +179,7 @@ TEST(CodegenAttention, MachineCode) {
   auto images = large.module.emit({"sm_80", "sm_90a"});
   ASSERT_TRUE(succeeded(images));
   llvm::StringRef ptx = images->back().ptx;
-  for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", ".ftz"})
+  for (const char *bad : {".local", "atom.", "\tred.", "call.uni", "div.full", "div.approx", ".ftz"})
     EXPECT_FALSE(ptx.contains(bad)) << bad;
   for (const KernelDescription &kernel : large.kernels) {
     llvm::StringRef body = kernelText(ptx, kernel.name);

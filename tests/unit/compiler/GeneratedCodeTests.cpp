@@ -33,8 +33,9 @@ constexpr FormTarget kFormTargets[] = {
     {"fold", 768},    {"scalar", 256}, // one block
     {"service", 512},
 };
-/// Attention keeps tiles of results in registers: two blocks of 128 threads, or the three that a kernel declares.
-constexpr uint64_t kAttentionThreads = 256;
+/// Attention and grouped products keep tiles of results in registers: two blocks of 128 threads, or the three that a
+/// kernel declares.
+constexpr uint64_t kTileThreads = 256;
 constexpr uint64_t kMaxStaticShared = 48 << 10, kMultiprocessorShared = 164 << 10, kSystemShared = 1 << 10;
 
 /// Buffers of library calls' kernels that are read or written 16 bytes at a time, by the beginning of the name; the
@@ -45,9 +46,24 @@ struct ServiceRule {
   const char *reason; ///< why others are not
 };
 const ServiceRule kServiceRules[] = {
-    {"gpu_gather_16", {0, 2}, ""},           {"gpu_narrow", {0, 1}, ""},        {"gpu_scatter_add_bf16_8", {1, 2}, ""},
-    {"gpu_scatter_add_f16_8", {1, 2}, ""},   {"gpu_scatter_add_4", {1, 2}, ""}, {"gpu_cross_entropy_rows", {0}, ""},
+    {"gpu_gather_16", {0, 2}, ""},
+    {"gpu_narrow", {0, 1}, ""},
+    {"gpu_scatter_add_bf16_8", {1, 2}, ""},
+    {"gpu_scatter_add_f16_8", {1, 2}, ""},
+    {"gpu_scatter_add_4", {1, 2}, ""},
+    {"gpu_cross_entropy_rows", {0}, ""},
     {"gpu_loss_sum", {}, "one float a row"},
+    {"gpu_gather_divided_16", {0, 2}, ""},
+    {"gpu_route", {}, "a number a choice"},
+    {"gpu_combine_bf16_8", {0, 2}, ""},
+    {"gpu_combine_f16_8", {0, 2}, ""},
+    {"gpu_combine_4", {0, 2}, ""},
+    {"gpu_grouped_gemm_bf16", {0, 1, 3}, ""},
+    {"gpu_grouped_gemm_f16", {0, 1, 3}, ""},
+    {"gpu_grouped_gemm_transposed_bf16", {0, 1, 3}, ""},
+    {"gpu_grouped_gemm_transposed_f16", {0, 1, 3}, ""},
+    {"gpu_grouped_gemm_outer_bf16", {0, 1, 3}, ""},
+    {"gpu_grouped_gemm_outer_f16", {0, 1, 3}, ""},
 };
 
 /// Accesses to global memory in PTX: widths in bytes, by parameter.
@@ -175,6 +191,11 @@ int64_t pieceElements(graph::FusionOp group) {
 /// Fewer elements than this are parameters of the step.
 constexpr int64_t kLeastElements = 32;
 
+/// Whether a kernel is a product of groups' rows by the matrix instruction.
+bool isGroupedByMatrices(StringRef name) {
+  return name.starts_with("gpu_grouped_gemm") && name.contains("f16");
+}
+
 /// The kernels of any number of models, in one module: equal ones once.
 struct ModelKernels {
   KernelModule module{test::kernelContext(), {/*host=*/false, /*device=*/true}};
@@ -215,12 +236,15 @@ private:
   void note(const KernelDescription &kernel, const std::string &origin) {
     std::vector<unsigned> wide = wideOfService(kernel.name);
     bool isWide = kernel.form != "service" || !wide.empty();
-    kernels.try_emplace(kernel.name, GatedKernel{kernel.form, origin, wide, true, isWide, isWide});
+    kernels.try_emplace(kernel.name, GatedKernel{kernel.form, origin, wide, true, isWide, isWide,
+                                                 isGroupedByMatrices(kernel.name) && isWide});
     if (kernel.hasAdd)
       kernels.try_emplace(kernel.name + kernel::kAddSuffix.str(), GatedKernel{kernel.form, origin, {}, true});
   }
 
   static std::vector<unsigned> wideOfService(const std::string &name) {
+    if (isGroupedByMatrices(name) && StringRef(name).ends_with("_cut"))
+      return {}; // rows may begin anywhere
     for (const ServiceRule &rule : kServiceRules)
       if (StringRef(name).starts_with(rule.name))
         return rule.wide;
@@ -282,7 +306,7 @@ private:
 
 void checkText(const KernelImage &image, const std::map<std::string, GatedKernel> &kernels) {
   StringRef ptx = image.ptx;
-  for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", "sqrt.approx", ".ftz"})
+  for (const char *bad : {".local", "atom.", "\tred.", "call.uni", "div.full", "div.approx", "sqrt.approx", ".ftz"})
     EXPECT_FALSE(ptx.contains(bad)) << bad << " on " << image.target;
   for (const auto &[name, kernel] : kernels) {
     SCOPED_TRACE(name + " of " + kernel.origin + " on " + image.target);
@@ -317,9 +341,11 @@ void checkResources(const KernelImage &image, const std::map<std::string, GatedK
                                          multiprocessor.threads / threads);
     if (shared)
       blocks = std::min<uint64_t>(blocks, kMultiprocessorShared / (shared + kSystemShared));
-    bool attention = StringRef(name).starts_with("gpu_attention") && !StringRef(name).contains("delta");
+    const StringRef kernelName = name;
+    const bool hasTiles = (kernelName.starts_with("gpu_attention") && !kernelName.contains("delta")) ||
+                          kernelName.starts_with("gpu_grouped_gemm");
     EXPECT_GE(blocks, uint64_t(launch.blocksTogether));
-    EXPECT_GE(blocks * threads, attention ? kAttentionThreads : target->threads)
+    EXPECT_GE(blocks * threads, hasTiles ? kTileThreads : target->threads)
         << found->second.registers << " registers, " << shared << " bytes of shared memory";
     EXPECT_LE(shared, kMaxStaticShared);
   }

@@ -10,7 +10,7 @@ namespace ztc {
 struct MachineCodeForm {
   std::string form;
   bool wideLoads = true, wideStores = true; ///< rows let everything larger than a few numbers move 16 bytes at a time
-  bool byMatrices = false;                  ///< attention by the matrix instruction
+  bool byMatrices = false;                  ///< attention and grouped products by the matrix instruction
 };
 
 /// Holds every kernel of the image to the rules of its family; `forms` has what is known of each. False where there is
