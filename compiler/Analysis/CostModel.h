@@ -25,6 +25,7 @@ struct MachineRates {
   double narrowProductFlops; ///< products in bf16 and f16; of a GPU: of tiles that fill it, without their first loads
                              ///< and last stores
   double fp8ProductFlops;    ///< products of fp8 codes
+  double groupedShare;       ///< of these rates, what products of groups of rows reach
   AttentionShare attention, attentionGradient; ///< by the library, whose gradient repeats its bits
   AttentionShare scoresGradient;   ///< of a GPU: the same with the cotangents of all scores in memory; 0: no such way
   AttentionShare anyOrderGradient; ///< of a GPU: where its bits need not repeat

@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace ztc {
@@ -58,6 +59,28 @@ double scaledGemmSeconds(const plan::Step &step, const MachineRates &rates, cons
   return productSeconds(rates,
                         {gemm.m(), gemm.n(), gemm.k(), 1, 1, result * (1 + shareOfAdding(gemm.accumulate(), run))},
                         rates.fp8ProductFlops);
+}
+
+/// Tiles of the groups' results by own kernels. How many rows a group has is not known: the last tile of each is taken
+/// as half empty, and a multiprocessor computes all of it.
+double groupedGemmSeconds(const plan::Plan &plan, const plan::Step &step, const MachineRates &rates,
+                          const GpuRun &run) {
+  constexpr double kRows = 128, kColumns = 128;
+  const plan::GroupedGemm &gemm = step.grouped_gemm();
+  const double rows = double(gemm.rows()), n = double(gemm.n()), k = double(gemm.k()), groups = double(gemm.groups());
+  const double factor = double(dataTypeBytes(gemm.type_a())), type = double(dataTypeBytes(gemm.type_c()));
+  const double columnTiles = double(llvm::divideCeil(gemm.n(), uint64_t(kColumns)));
+  const double results = gemm.outer() ? groups * k * n : rows * n;
+  const double factors = rows * k + (gemm.outer() ? rows * n : groups * k * n);
+  const double resultBytes = type * (1 + (gemm.outer() ? shareOfAdding(gemm.accumulate(), run) : 0));
+  const double tiles = columnTiles * (gemm.outer() ? groups * double(llvm::divideCeil(gemm.k(), uint64_t(kRows)))
+                                                   : rows / kRows + std::min(groups, rows) / 2);
+  const double depth = gemm.outer() ? rows / groups : k;
+  const double ofOne = tileFlopsOf(plan, gemm.type_a(), rates) * rates.groupedShare / rates.multiprocessors;
+  const double one = 2 * kRows * kColumns * depth / ofOne + kTileSeconds +
+                     kRows * kColumns * resultBytes / (rates.memoryBytes / rates.multiprocessors);
+  return std::max(std::ceil(tiles / rates.multiprocessors) * one,
+                  (factors * factor + results * resultBytes) / rates.memoryBytes);
 }
 
 /// Chunk by chunk: logits, the kernel of their rows, the cotangents of hidden and of a trained head, which every chunk
@@ -171,13 +194,17 @@ GpuSeconds gpuStepSeconds(const plan::Plan &plan, const plan::Step &step, double
                           const GpuRun &run) {
   if (step.has_gemm())
     return {gemmSeconds(plan, step, rates, run)};
+  if (step.has_grouped_gemm())
+    return {groupedGemmSeconds(plan, step, rates, run)};
   if (step.has_scaled_gemm())
     return {scaledGemmSeconds(step, rates, run)};
   if (const std::optional<LossChunks> loss = lossChunks(step))
     return lossSeconds(plan, *loss, rates, run);
   if (step.has_attention())
     return attentionSeconds(plan, step, bytes, rates, run);
-  return {std::max(double(step.flops()) / rates.kernelFlops, bytes / (rates.memoryBytes * rates.kernelShare))};
+  const auto launches = unsigned(std::max(1, step.route().gpu_kernels_size()));
+  return {std::max(double(step.flops()) / rates.kernelFlops, bytes / (rates.memoryBytes * rates.kernelShare)),
+          launches};
 }
 
 } // namespace ztc

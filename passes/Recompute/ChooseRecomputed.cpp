@@ -5,6 +5,7 @@
 #include "passes/Recompute/ChooseRecomputed.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Experts.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include <algorithm>
@@ -291,7 +292,8 @@ double opSeconds(Operation *op, const MachineRates &rates) {
     work = isNarrow ? Work::NarrowAttention : Work::Attention;
   else if (isLibraryCall(op))
     work = isNarrow ? Work::NarrowProduct : Work::Product;
-  return workSeconds(rates, work, double(cost.getFlops()), double(cost.getBytes()));
+  const double share = isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op) ? rates.groupedShare : 1;
+  return workSeconds(rates, work, double(cost.getFlops()) / share, double(cost.getBytes()));
 }
 
 } // namespace

@@ -97,6 +97,60 @@ TEST(GpuSeconds, FewerMultiprocessorsTakeLonger) {
               2 * productSeconds(kH100, shape, kH100.narrowProductFlops), 1e-4);
 }
 
+namespace {
+
+/// Experts of Qwen3-30B-A3B's sizes.
+plan::Step groupedGemm(uint64_t rows, uint64_t groups, bool outer) {
+  plan::Step step;
+  plan::GroupedGemm &gemm = *step.mutable_grouped_gemm();
+  gemm.set_rows(rows);
+  gemm.set_groups(groups);
+  gemm.set_n(768);
+  gemm.set_k(2048);
+  gemm.set_outer(outer);
+  gemm.set_type_a(plan::BF16);
+  gemm.set_type_c(plan::BF16);
+  step.set_flops(2 * rows * 768 * 2048);
+  return step;
+}
+
+} // namespace
+
+TEST(GpuSeconds, ProductsOfGroupsReachTheirShareOfLargeOnes) {
+  const double few = teraflops(groupedGemm(1 << 20, 8, false));
+  EXPECT_NEAR(few / teraflops(ProductShape{1 << 20, 768, 2048}), kH100.groupedShare, 0.03);
+  // 1024 rows a group: half of one of nine tiles is empty.
+  EXPECT_NEAR(teraflops(groupedGemm(131072, 128, false)) / few, 16.0 / 17, 0.015);
+  // Sums over 1024 rows in place of 2048 values of k: twice as many first loads and stores, 3.5 us beside 21.
+  EXPECT_NEAR(teraflops(groupedGemm(131072, 128, true)) / few, 24.5 / 28, 0.015);
+}
+
+// Of 128 groups with eight rows each the matrices are read; the tiles are as many as of 64 rows.
+TEST(GpuSeconds, SmallGroupsTakeAsLongAsTheirMatrices) {
+  const double read = 128.0 * 768 * 2048 * 2 / kH100.memoryBytes;
+  EXPECT_GT(secondsOf(groupedGemm(1024, 128, false)).work, read);
+  EXPECT_LT(secondsOf(groupedGemm(1024, 128, false)).work, 1.5 * secondsOf(groupedGemm(8192, 128, false)).work);
+}
+
+TEST(GpuSeconds, SumsOfOuterProductsReadWhatTheyAddTo) {
+  plan::Step step = groupedGemm(4096, 128, true);
+  step.mutable_grouped_gemm()->set_type_c(plan::F32);
+  const double written = secondsOf(step).work;
+  step.mutable_grouped_gemm()->set_accumulate(plan::ADD);
+  EXPECT_GT(secondsOf(step).work, 1.3 * written);
+}
+
+TEST(GpuSeconds, RowsByChoiceCostWhatTheyMove) {
+  plan::Step step;
+  step.mutable_combine()->set_rows(1);
+  const double bytes = 1e9;
+  EXPECT_DOUBLE_EQ(gpuStepSeconds(plan::Plan(), step, bytes, kH100).work,
+                   bytes / (kH100.memoryBytes * kH100.kernelShare));
+  for (uint32_t kernel : {0, 1, 2})
+    step.mutable_route()->add_gpu_kernels(kernel);
+  EXPECT_EQ(gpuStepSeconds(plan::Plan(), step, bytes, kH100).launches, 3u);
+}
+
 TEST(GpuSeconds, AttentionIsFasterInLongRowsAndHeads) {
   EXPECT_NEAR(teraflops(attention(2048, 64, false)), 319, 3); // both measured in steps on an H200
   EXPECT_NEAR(teraflops(attention(8192, 128, false)), 502, 5);
@@ -186,4 +240,8 @@ TEST(GpuSeconds, HostsCountFlopsAlone) {
   EXPECT_DOUBLE_EQ(stepSeconds(plan::Plan(), MemoryPlan(), shape, step, host),
                    workSeconds(host, Work::Product, double(step.flops()), 0));
   EXPECT_LT(stepSeconds(plan::Plan(), MemoryPlan(), kOneGpu, step, kH100), 10e-6);
+  plan::Step grouped = groupedGemm(4096, 128, false);
+  grouped.mutable_grouped_gemm()->set_type_a(plan::F32);
+  EXPECT_DOUBLE_EQ(stepSeconds(plan::Plan(), MemoryPlan(), shape, grouped, host),
+                   workSeconds(host, Work::Product, double(grouped.flops()) / host.groupedShare, 0));
 }

@@ -35,6 +35,31 @@ TEST(GraphCosts, MatmulCountsAMultiplicationAndAnAddition) {
   EXPECT_EQ(costs.bytes, std::vector<int64_t>{4 * (7 * 3 * 2 + 7 * 5 * 3 + 7 * 2 * 5)});
 }
 
+// Each of 32 rows has one matrix of four: as many operations as a product with one of them.
+TEST(GraphCosts, ProductsOfGroupsCountEachRowOnce) {
+  Costs costs(R"(func.func @f(%x: tensor<32x5xbf16>, %w: tensor<4x5x3xbf16>, %g: tensor<32x3xbf16>, %s: tensor<5xi32>) {
+    %0 = graph.grouped_matmul %x, %w rows %s : tensor<32x5xbf16>, tensor<4x5x3xbf16>, tensor<5xi32> -> tensor<32x3xbf16>
+    %1 = graph.grouped_outer %x, %g rows %s : tensor<32x5xbf16>, tensor<32x3xbf16>, tensor<5xi32> -> tensor<4x5x3xf32>
+    return
+  })");
+  EXPECT_EQ(costs.flops, (std::vector<int64_t>{2 * 32 * 5 * 3, 2 * 32 * 5 * 3}));
+  const int64_t x = 2 * 32 * 5, y = 2 * 32 * 3, starts = 4 * 5;
+  EXPECT_EQ(costs.bytes, (std::vector<int64_t>{x + 2 * 4 * 5 * 3 + starts + y, x + y + starts + 4 * 4 * 5 * 3}));
+}
+
+TEST(GraphCosts, RowsByChoiceCostTheirBytes) {
+  Costs costs(R"(func.func @f(%x: tensor<16x8xf32>, %c: tensor<16x2xi32>) {
+    %o, %p, %s = graph.route %c : tensor<16x2xi32> -> tensor<32xi32>, tensor<16x2xi32>, tensor<5xi32>
+    %0 = graph.dispatch %x by %o, %p : tensor<16x8xf32>, tensor<32xi32>, tensor<16x2xi32> -> tensor<32x8xf32>
+    %1 = graph.combine %0 by %o, %p : tensor<32x8xf32>, tensor<32xi32>, tensor<16x2xi32> -> tensor<16x8xf32>
+    return
+  })");
+  EXPECT_EQ(costs.flops, (std::vector<int64_t>{0, 0, 32 * 8}));
+  const int64_t tokens = 4 * 16 * 8, rows = 4 * 32 * 8, choices = 4 * 32;
+  EXPECT_EQ(costs.bytes,
+            (std::vector<int64_t>{3 * choices + 4 * 5, tokens + rows + 2 * choices, tokens + rows + 2 * choices}));
+}
+
 TEST(GraphCosts, AnOperandUsedTwiceCountsItsBytesOnce) {
   Costs costs(R"(func.func @f(%a: tensor<8xf32>) {
     %0 = graph.mul %a, %a : tensor<8xf32>

@@ -162,6 +162,40 @@ TEST(Interpreter, GathersAndScattersRows) {
   EXPECT_THAT(r[1].reals, ElementsAre(1, 2, 0, 0, 10, 12));
 }
 
+TEST(Interpreter, RoutesRowsToExperts) {
+  // Of three tokens with two choices each; expert 1 of four has none, 9 counts as 3, -1 as 0.
+  Tensors r =
+      runText(R"(func.func @f() -> (tensor<6xi32>, tensor<3x2xi32>, tensor<5xi32>, tensor<6x1xf32>, tensor<3x1xf32>) {
+    %c = graph.constant dense<[[2, 0], [9, 2], [-1, 3]]> : tensor<3x2xi32>
+    %x = graph.constant dense<[[1.0], [2.0], [3.0]]> : tensor<3x1xf32>
+    %o, %p, %s = graph.route %c : tensor<3x2xi32> -> tensor<6xi32>, tensor<3x2xi32>, tensor<5xi32>
+    %d = graph.dispatch %x by %o, %p : tensor<3x1xf32>, tensor<6xi32>, tensor<3x2xi32> -> tensor<6x1xf32>
+    %y = graph.combine %d by %o, %p : tensor<6x1xf32>, tensor<6xi32>, tensor<3x2xi32> -> tensor<3x1xf32>
+    return %o, %p, %s, %d, %y : tensor<6xi32>, tensor<3x2xi32>, tensor<5xi32>, tensor<6x1xf32>, tensor<3x1xf32> })");
+  ASSERT_EQ(r.size(), 5u);
+  EXPECT_THAT(r[0].integers, ElementsAre(1, 4, 0, 3, 2, 5));
+  EXPECT_THAT(r[1].integers, ElementsAre(2, 0, 4, 3, 1, 5));
+  EXPECT_THAT(r[2].integers, ElementsAre(0, 2, 2, 4, 6));
+  EXPECT_THAT(r[3].reals, ElementsAre(1, 3, 1, 2, 2, 3));
+  EXPECT_THAT(r[4].reals, ElementsAre(2, 4, 6));
+}
+
+TEST(Interpreter, MultipliesGroupsOfRows) {
+  Tensors r = runText(R"(func.func @f() -> (tensor<3x1xf32>, tensor<3x1xf32>, tensor<3x2x1xf32>) {
+    %x = graph.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
+    %w = graph.constant dense<[[[1.0], [10.0]], [[7.0], [7.0]], [[2.0], [20.0]]]> : tensor<3x2x1xf32>
+    %t = graph.constant dense<[[[1.0, 10.0]], [[7.0, 7.0]], [[2.0, 20.0]]]> : tensor<3x1x2xf32>
+    %s = graph.constant dense<[0, 1, 1, 3]> : tensor<4xi32>
+    %y = graph.grouped_matmul %x, %w rows %s : tensor<3x2xf32>, tensor<3x2x1xf32>, tensor<4xi32> -> tensor<3x1xf32>
+    %z = graph.grouped_matmul %x, %t rows %s {transpose_b} : tensor<3x2xf32>, tensor<3x1x2xf32>, tensor<4xi32> -> tensor<3x1xf32>
+    %o = graph.grouped_outer %x, %y rows %s : tensor<3x2xf32>, tensor<3x1xf32>, tensor<4xi32> -> tensor<3x2x1xf32>
+    return %y, %z, %o : tensor<3x1xf32>, tensor<3x1xf32>, tensor<3x2x1xf32> })");
+  ASSERT_EQ(r.size(), 3u);
+  EXPECT_THAT(r[0].reals, ElementsAre(21, 86, 130));
+  EXPECT_THAT(r[1].reals, ElementsAre(21, 86, 130));
+  EXPECT_THAT(r[2].reals, ElementsAre(21, 42, 0, 0, 3 * 86 + 5 * 130, 4 * 86 + 6 * 130));
+}
+
 TEST(Interpreter, RunsFusionGroups) {
   Tensors r = runText(R"(func.func @f() -> tensor<2xf32> {
     %x = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
