@@ -116,7 +116,7 @@ private:
 
   void step() {
     Value x = any();
-    switch (below(16)) {
+    switch (below(17)) {
     case 0:
     case 1:
       return keep(unaryStep(x));
@@ -146,6 +146,8 @@ private:
       return keep(lookupStep(x));
     case 14:
       return keep(scatterStep(x));
+    case 15:
+      return keep(expertsStep(x));
     default:
       return keep(dataStep(x));
     }
@@ -339,6 +341,39 @@ private:
     int64_t size = pick({1, 2, 5, 9});
     return value({size, rows.shape[1]}, fmt::format("graph.embedding_grad {}, {}", tokensModulo(size), rows.name),
                  type({rows_}, "i32") + ", " + type(rows.shape));
+  }
+
+  /// Rows go to experts that the tokens choose, through one of the experts' matrices or two, and back.
+  Value expertsStep(const Value &x) {
+    if (count(x.shape) % rows_)
+      return x;
+    const Value flat = reshape(x, {rows_, count(x.shape) / rows_});
+    const int64_t experts = pick({1, 2, 4, 7}), choices = pick({1, 2, 3}), all = rows_ * choices;
+    const Shape table{rows_, choices};
+    const std::string column = emit({rows_, 1}, "i32", "graph.reshape " + tokens_, type({rows_}, "i32"));
+    std::string chosen = emit(table, "i32", "graph.broadcast " + column, type({rows_, 1}, "i32"));
+    chosen = emit(table, "i32", fmt::format("graph.add {}, {}", chosen, emit(table, "i32", "graph.iota 1", "")), "");
+    if (below(2)) // else all choices beyond the last expert are its
+      chosen = emit(table, "i32", fmt::format("graph.remainder {}, {}", chosen, integers(table, experts)), "");
+    const std::string routing = fmt::format("%v{}", next_++);
+    const std::string order = type({all}, "i32"), places = type(table, "i32"), starts = type({experts + 1}, "i32");
+    body_ +=
+        fmt::format("    {}:3 = graph.route {} : {} -> {}, {}, {}\n", routing, chosen, places, order, places, starts);
+    const auto move = [&](const std::string &op, const Value &from, const Shape &shape) {
+      return value(shape, fmt::format("graph.{} {} by {}#0, {}#1", op, from.name, routing, routing),
+                   fmt::format("{}, {}, {}", type(from.shape), order, places));
+    };
+    Value rows = move("dispatch", flat, {all, flat.shape[1]});
+    for (int64_t products = 1 + below(2); products > 0; --products) {
+      const int64_t depth = rows.shape[1], out = pick({1, 2, 3, 8, 17});
+      const bool transposed = below(2);
+      const Value stack = parameter(transposed ? Shape{experts, out, depth} : Shape{experts, depth, out}, "experts");
+      rows = value({all, out},
+                   fmt::format("graph.grouped_matmul {}, {} rows {}#2{}", rows.name, stack.name, routing,
+                               transposed ? " {transpose_b}" : ""),
+                   fmt::format("{}, {}, {}", type(rows.shape), type(stack.shape), starts));
+    }
+    return move("combine", rows, {rows_, rows.shape[1]});
   }
 
   /// A mask and positions computed from the tokens.
