@@ -86,7 +86,22 @@ template <typename Op> Op definedBy(Value value) {
 
 } // namespace
 
+int64_t PlacedShares::perToken() const {
+  int64_t sum = 0;
+  for (const ChosenShares &one : chosen)
+    sum += one.perToken;
+  return sum;
+}
+
 std::optional<PlacedShares> placedShares(Value value) {
+  if (auto sum = definedBy<graph::AddOp>(value)) {
+    std::optional<PlacedShares> one = placedShares(sum.getA()), other = placedShares(sum.getB());
+    if (!one || !other || one->count != other->count || one->count != tensorOf(value).getShape().back())
+      return std::nullopt;
+    one->all = value;
+    one->chosen.append(other->chosen);
+    return one;
+  }
   auto select = definedBy<graph::SelectOp>(value);
   auto compare = select ? definedBy<graph::CompareOp>(select.getCondition()) : graph::CompareOp();
   if (!compare || compare.getPredicate() != graph::Comparison::Greater || splatOf(compare.getB()) != 0.0 ||
@@ -112,7 +127,7 @@ std::optional<PlacedShares> placedShares(Value value) {
         for (auto [factor, other] : {std::pair(scaled.getA(), scaled.getB()), std::pair(scaled.getB(), scaled.getA())})
           if (splatOf(factor) == 1.0)
             choices = other;
-      return PlacedShares{value, placed.getDy(), placed.getIndices(), choices, tokens, perToken, count};
+      return PlacedShares{value, {{placed.getDy(), placed.getIndices(), choices, perToken}}, tokens, count};
     }
   return std::nullopt;
 }
@@ -193,6 +208,9 @@ std::optional<Mixture> sumOfTerms(const PlacedShares &placed, Value shares, Arra
 std::optional<Mixture> mixtureOf(const PlacedShares &placed, Value shares) {
   if (SmallVector<graph::SliceOp> slices = sharesOfExperts(shares); !slices.empty())
     return sumOfTerms(placed, shares, slices);
+  // What is made of a sum would be counted once for each of its terms, where they name one expert twice.
+  if (placed.chosen.size() > 1)
+    return std::nullopt;
   for (Operation *user : shares.getUsers()) {
     const bool keepsZeros =
         isa<graph::MulOp, graph::CastOp>(user) ||
@@ -208,13 +226,17 @@ std::optional<Mixture> mixtureOf(const PlacedShares &placed, Value shares) {
 
 SmallVector<Mixture> findMixtures(func::FuncOp function) {
   SmallVector<Mixture> mixtures;
-  for (Operation &op : function.getBody().front())
-    if (auto select = dyn_cast<graph::SelectOp>(op))
-      for (Operation *user : select->getUsers())
-        if (auto reshape = dyn_cast<graph::ReshapeOp>(user))
-          if (std::optional<PlacedShares> placed = placedShares(reshape))
-            if (std::optional<Mixture> mixture = mixtureOf(*placed, reshape))
-              mixtures.push_back(std::move(*mixture));
+  for (Operation &op : function.getBody().front()) {
+    // Shares are placed as a column, or are the sum of such.
+    const bool isPlaced = isa<graph::ReshapeOp>(op) && op.getOperand(0).getDefiningOp<graph::SelectOp>();
+    if (!isPlaced && !isa<graph::AddOp>(op))
+      continue;
+    std::optional<PlacedShares> placed = placedShares(op.getResult(0));
+    if (!placed)
+      continue;
+    if (std::optional<Mixture> mixture = mixtureOf(*placed, placed->all))
+      mixtures.push_back(std::move(*mixture));
+  }
   return mixtures;
 }
 

@@ -8,14 +8,22 @@
 
 namespace ztc {
 
-/// Rows of shares made by placing those of the chosen experts among zeros: ONNX's ScatterElements, as importers write
-/// it.
+/// Shares of chosen experts among zeros: ONNX's ScatterElements, as importers write it.
+struct ChosenShares {
+  mlir::Value shares;  ///< (T K, 1)
+  mlir::Value indices; ///< (T K) of i32: at which element of the rows of all experts each of them lies
+  mlir::Value choices; ///< (..., K) of i32 or i64: the experts' numbers
+  int64_t perToken;    ///< K
+};
+
+/// Rows of shares in which few are not 0.
 struct PlacedShares {
-  mlir::Value all;                 ///< (..., E): a share of each expert, 0 where it was not chosen
-  mlir::Value chosen;              ///< (T K, 1): those of the chosen experts
-  mlir::Value indices;             ///< (T K) of i32: at which element of `all` each of them lies
-  mlir::Value choices;             ///< (..., K) of i32 or i64: the experts' numbers
-  int64_t tokens, perToken, count; ///< T, K, E
+  mlir::Value all;                           ///< (..., E): a share of each expert, 0 where it was not chosen
+  llvm::SmallVector<ChosenShares, 1> chosen; ///< `all` is the sum of these, which are placed one by one
+  int64_t tokens, count;                     ///< T, E
+
+  /// Experts that a token chooses.
+  int64_t perToken() const;
 };
 
 /// `value` as such rows; nothing where it is made in another way.

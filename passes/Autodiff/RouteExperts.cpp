@@ -42,7 +42,7 @@ class RowLifter {
 public:
   RowLifter(const Mixture &mixture, ExpertPeers &peers)
       : mixture(mixture), peers(peers), builder(mixture.sum), loc(mixture.sum->getLoc()), tokens(mixture.placed.tokens),
-        rows(mixture.placed.tokens * mixture.placed.perToken) {}
+        rows(mixture.placed.tokens * mixture.placed.perToken()) {}
 
   /// Puts the sum of the chosen experts' rows in place of the sum over all; false, and nothing changed, where an op
   /// cannot be lifted.
@@ -94,6 +94,7 @@ private:
   Value liftOp(Operation *op, RankedTensorType type);
   Value liftProduct(graph::MatmulOp product, RankedTensorType type);
   Value withSharesFirst(Value term);
+  Value besides(llvm::function_ref<Value(const ChosenShares &)> partOf);
   void route();
   Value sharesOfRows(Value slice);
   Value dispatch(Value value, Value places);
@@ -161,14 +162,25 @@ bool RowLifter::canLiftOp(Operation *op) {
   return false;
 }
 
+/// What is placed one by one, as columns of one matrix: (T, K).
+Value RowLifter::besides(llvm::function_ref<Value(const ChosenShares &)> partOf) {
+  SmallVector<Value> parts;
+  for (const ChosenShares &chosen : mixture.placed.chosen)
+    parts.push_back(reshapeTo(builder, loc, partOf(chosen), {tokens, chosen.perToken}));
+  if (parts.size() == 1)
+    return parts.front();
+  auto type = tensorOf(parts.front()).clone({tokens, mixture.placed.perToken()});
+  return graph::ConcatOp::create(builder, loc, type, parts, /*axis=*/1);
+}
+
 /// The choices in order of experts.
 void RowLifter::route() {
-  const PlacedShares &placed = mixture.placed;
   const Type i32 = builder.getI32Type();
-  Value choices = reshapeTo(builder, loc, placed.choices, {tokens, placed.perToken});
-  choices = graph::castTo(graph::Expr(builder, loc, choices), i32).value();
+  Value choices = besides([&](const ChosenShares &chosen) {
+    return graph::castTo(graph::Expr(builder, loc, chosen.choices), i32).value();
+  });
   auto route = graph::RouteOp::create(builder, loc, RankedTensorType::get({rows}, i32), choices.getType(),
-                                      RankedTensorType::get({placed.count + 1}, i32), choices);
+                                      RankedTensorType::get({mixture.placed.count + 1}, i32), choices);
   order = route.getOrder();
   places = route.getPlaces();
   starts = route.getStarts();
@@ -181,12 +193,12 @@ Value RowLifter::dispatch(Value value, Value of) {
 
 /// The chosen experts' shares, a row each.
 Value RowLifter::sharesOfRows(Value slice) {
-  const PlacedShares &placed = mixture.placed;
-  Value chosen = placed.chosen;
-  if (mixture.shares != placed.all) {
+  Value chosen = besides([](const ChosenShares &one) { return one.shares; });
+  if (mixture.shares != mixture.placed.all) {
     const RankedTensorType type = tensorOf(mixture.shares);
     Value table = reshapeTo(builder, loc, mixture.shares, {type.getNumElements(), 1});
-    auto lookup = graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table, placed.indices);
+    auto lookup =
+        graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table, mixture.placed.chosen.front().indices);
     lookup->setDiscardableAttrs(slice.getDefiningOp()->getDiscardableAttrDictionary());
     chosen = lookup;
   }
@@ -333,7 +345,7 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
         auto options = remark::RemarkOpts::name("mixture").category(DEBUG_TYPE).function(function.getName());
         if (isRouted)
           remark::passed(mixture.sum->getLoc(), options)
-              << std::to_string(mixture.placed.perToken) << " of " << std::to_string(mixture.placed.count)
+              << std::to_string(mixture.placed.perToken()) << " of " << std::to_string(mixture.placed.count)
               << " experts compute each token";
         else
           remark::missed(mixture.sum->getLoc(), options)
