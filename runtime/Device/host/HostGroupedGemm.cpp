@@ -1,4 +1,5 @@
 // Products of rows that belong to groups, and the sums of a group's outer products.
+#include "runtime/Core/Sizes.h"
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/Product.h"
 #include "runtime/Format/PlanValidator.h"
@@ -76,13 +77,18 @@ private:
 
   static uint64_t pieces(uint64_t extent, uint64_t piece) { return (extent + piece - 1) / piece; }
 
-  /// Tiles as large as panels are; smaller ones where workers would wait.
+  /// Panels are as large as a WidenedTile at most. As they lie, matrices are read the less often the larger tiles are;
+  /// smaller ones where workers would wait.
   void chooseTile() {
-    constexpr uint64_t kTilesOfWorker = 4, kFewestRows = 96, kFewestColumns = 64;
+    constexpr uint64_t kMostRows = 512, kMostColumns = 1024, kColumnGrain = 32, kTilesOfWorker = 8, kFewestRows = 96,
+                       kFewestColumns = 64;
+    if (multipliesAsStored(problem_))
+      tile_.rows = kMostRows, tile_.columns = kMostColumns;
+    tile_.columns = evenPiece(problem_.n, tile_.columns, kColumnGrain);
     const uint64_t wanted = kTilesOfWorker * resources_.pool.threads(), rows = outer_ ? problem_.m : rows_ / groups_;
     const auto count = [&] { return groups_ * pieces(rows, tile_.rows) * pieces(problem_.n, tile_.columns); };
     while (count() < wanted && tile_.columns > kFewestColumns)
-      tile_.columns /= 2;
+      tile_.columns = roundUp(tile_.columns / 2, kColumnGrain);
     if (count() < wanted)
       tile_.rows = kFewestRows;
   }

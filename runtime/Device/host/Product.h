@@ -59,8 +59,8 @@ private:
 };
 
 /// Room for each product that is this one but for `size` (m or k), which is from 1 to what it is here, by
-/// multiplyTile(). No more rows and columns than a WidenedTile has. Fails (Unavailable) where the processor has no
-/// instructions for it.
+/// multiplyTile(). Where matrices are not multiplied as they lie, no more rows and columns than a WidenedTile has.
+/// Fails (Unavailable) where the processor has no instructions for it.
 Status reserveTiles(MatmulCache &cache, MatmulProblem problem, uint64_t MatmulProblem::*size);
 
 /// A product in the calling thread, as `worker`, of sizes that are known only when it runs; reserveTiles() has been
