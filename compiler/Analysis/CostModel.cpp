@@ -30,7 +30,7 @@ MachineRates hostRates(unsigned threads) {
   rates.productFlops = rates.tf32ProductFlops = 90e9 * t;
   rates.narrowProductFlops = 80e9 * t;
   rates.fp8ProductFlops = 60e9 * t;
-  // 32 groups of some 128 rows beside one product: 0.76 to 1 (tests/bench/README.md).
+  // 32 groups of some 128 rows beside one product: 0.77 to 1.1 (tests/bench/README.md).
   rates.groupedShare = 0.85;
   rates.attention = rates.attentionGradient = rates.ownAttention = rates.ownAttentionGradient = kHalf;
   rates.kernelFlops = 8e9 * t;
