@@ -57,8 +57,10 @@ public:
       write = nextStage(write);
     });
     MutableArrayRef<Value> sums = MutableArrayRef<Value>(carried).take_front(kSums);
-    if (tile_.adds && !result_.isF32())
+    if (tile_.adds && !result_.isF32()) {
       addToNarrow(sums);
+      k.barrier(); // what a lane has read another one of its warp writes
+    }
     if (!form_.isWhole)
       storeNumbers(sums);
     else if (result_.isF32())
