@@ -18,65 +18,144 @@ Value withoutReshapes(Value value) {
 
 /// The number that every element of a constant has.
 std::optional<double> splatOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<graph::ReshapeOp, graph::BroadcastOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
   DenseElementsAttr elements;
-  if (!matchPattern(withoutReshapes(value), m_Constant(&elements)) || !elements.isSplat())
+  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat())
     return std::nullopt;
   if (auto type = dyn_cast<FloatType>(elements.getElementType()))
     return elements.getSplatValue<APFloat>().convertToDouble();
   return double(elements.getSplatValue<APInt>().getSExtValue());
 }
 
-/// An integer tensor that is an affine function of the position: the value at 0, and what a step along each dimension
-/// adds.
-struct Affine {
-  int64_t start = 0;
-  SmallVector<int64_t> steps;
+/// A part of the position p in a row-major tensor: p / stride % size.
+struct Digit {
+  int64_t stride, size;
+  bool operator==(const Digit &other) const { return stride == other.stride && size == other.size; }
 };
 
-std::optional<Affine> affineOf(Value value) {
-  const int64_t rank = tensorOf(value).getRank();
-  if (std::optional<double> splat = splatOf(value))
-    return Affine{int64_t(*splat), SmallVector<int64_t>(rank, 0)};
-  Operation *op = value.getDefiningOp();
-  if (auto iota = dyn_cast_or_null<graph::IotaOp>(op)) {
-    Affine affine{0, SmallVector<int64_t>(rank, 0)};
-    affine.steps[iota.getDimension()] = 1;
-    return affine;
+/// An integer tensor by position: start + the sum of step * digit + the sum of factor * source, a source being read by
+/// its own position, which are its digits. Reshaping changes nothing of it.
+struct LinearForm {
+  struct Source {
+    Value value;
+    SmallVector<Digit> digits;
+    int64_t factor;
+  };
+  int64_t start = 0;
+  SmallVector<std::pair<Digit, int64_t>> steps;
+  SmallVector<Source> sources;
+
+  void add(const LinearForm &other, int64_t factor) {
+    start += factor * other.start;
+    for (auto [digit, step] : other.steps) {
+      auto *same = llvm::find_if(steps, [&](const auto &mine) { return mine.first == digit; });
+      if (same == steps.end())
+        same = &steps.emplace_back(digit, 0);
+      same->second += factor * step;
+    }
+    llvm::erase_if(steps, [](const auto &step) { return step.second == 0; });
+    for (const Source &source : other.sources) {
+      auto *same = llvm::find_if(
+          sources, [&](const Source &mine) { return mine.value == source.value && mine.digits == source.digits; });
+      if (same == sources.end())
+        sources.push_back({source.value, source.digits, factor * source.factor});
+      else
+        same->factor += factor * source.factor;
+    }
+    llvm::erase_if(sources, [](const Source &source) { return source.factor == 0; });
   }
-  if (!isa_and_nonnull<graph::AddOp, graph::MulOp>(op))
-    return std::nullopt;
-  std::optional<Affine> a = affineOf(op->getOperand(0)), b = affineOf(op->getOperand(1));
-  if (!a || !b)
-    return std::nullopt;
-  if (isa<graph::AddOp>(op)) {
-    a->start += b->start;
-    for (auto [step, more] : llvm::zip_equal(a->steps, b->steps))
-      step += more;
-    return a;
+};
+
+SmallVector<Digit> digitsOf(RankedTensorType type) {
+  SmallVector<Digit> digits;
+  int64_t stride = 1;
+  for (int64_t size : llvm::reverse(type.getShape())) {
+    if (size > 1)
+      digits.push_back({stride, size});
+    stride *= size;
   }
-  if (llvm::any_of(b->steps, [](int64_t step) { return step != 0; }))
-    std::swap(a, b);
-  if (llvm::any_of(b->steps, [](int64_t step) { return step != 0; }))
-    return std::nullopt;
-  a->start *= b->start;
-  for (int64_t &step : a->steps)
-    step *= b->start;
-  return a;
+  return digits;
 }
 
-/// Whether element (i, ..., k) of an integer tensor, of row r of its last dimension, is r * `count`.
-bool isStartOfRow(Value value, int64_t count) {
-  std::optional<Affine> affine = affineOf(value);
-  if (!affine || affine->start != 0 || affine->steps.back() != 0)
-    return false;
-  ArrayRef<int64_t> shape = tensorOf(value).getShape();
-  int64_t step = count;
-  for (int64_t i = int64_t(shape.size()) - 2; i >= 0; --i) {
-    if (shape[i] > 1 && affine->steps[i] != step)
-      return false;
-    step *= shape[i];
+/// Where a digit of `from` lies once it is repeated to `to`; false where it spans dimensions.
+bool moveDigit(Digit &digit, RankedTensorType from, RankedTensorType to) {
+  int64_t stride = 1, other = 1;
+  for (int64_t back = 1; back <= from.getRank(); ++back) {
+    const int64_t size = from.getDimSize(from.getRank() - back);
+    if (digit.stride >= stride && digit.stride * digit.size <= stride * size && digit.stride % stride == 0) {
+      digit.stride = digit.stride / stride * other;
+      return true;
+    }
+    stride *= size;
+    other *= to.getDimSize(to.getRank() - back);
   }
-  return true;
+  return false;
+}
+
+std::optional<LinearForm> linearForm(Value value) {
+  if (std::optional<double> splat = splatOf(value))
+    return LinearForm{int64_t(*splat), {}, {}};
+  Operation *op = value.getDefiningOp();
+  if (auto iota = dyn_cast_or_null<graph::IotaOp>(op)) {
+    LinearForm form;
+    int64_t stride = 1;
+    for (int64_t size : tensorOf(value).getShape().drop_front(iota.getDimension() + 1))
+      stride *= size;
+    const int64_t size = tensorOf(value).getDimSize(iota.getDimension());
+    if (size > 1)
+      form.steps.emplace_back(Digit{stride, size}, 1);
+    return form;
+  }
+  if (isa_and_nonnull<graph::ReshapeOp>(op))
+    return linearForm(op->getOperand(0));
+  if (isa_and_nonnull<graph::BroadcastOp>(op)) {
+    std::optional<LinearForm> form = linearForm(op->getOperand(0));
+    const RankedTensorType from = tensorOf(op->getOperand(0)), to = tensorOf(value);
+    auto move = [&](Digit &digit) { return moveDigit(digit, from, to); };
+    if (!form || !llvm::all_of(form->steps, [&](auto &step) { return move(step.first); }) ||
+        !llvm::all_of(form->sources, [&](LinearForm::Source &source) { return llvm::all_of(source.digits, move); }))
+      return std::nullopt;
+    return form;
+  }
+  if (isa_and_nonnull<graph::AddOp, graph::SubOp>(op)) {
+    std::optional<LinearForm> a = linearForm(op->getOperand(0)), b = linearForm(op->getOperand(1));
+    if (!a || !b)
+      return std::nullopt;
+    a->add(*b, isa<graph::AddOp>(op) ? 1 : -1);
+    return a;
+  }
+  if (isa_and_nonnull<graph::MulOp>(op))
+    for (unsigned factor : {0u, 1u})
+      if (std::optional<double> splat = splatOf(op->getOperand(factor))) {
+        std::optional<LinearForm> other = linearForm(op->getOperand(1 - factor));
+        LinearForm product;
+        if (other)
+          product.add(*other, int64_t(*splat));
+        return other ? std::optional(product) : std::nullopt;
+      }
+  return LinearForm{0, {}, {{value, digitsOf(tensorOf(value)), 1}}};
+}
+
+/// Of indices into rows of `count` elements, `perToken` for each of `tokens` rows in turn, the elements' numbers in
+/// their rows; null where the indices are others.
+Value choicesOf(Value indices, int64_t tokens, int64_t perToken, int64_t count) {
+  std::optional<LinearForm> form = linearForm(indices);
+  if (!form || form->start != 0 || form->sources.size() != 1 || form->sources.front().factor != 1 ||
+      tensorOf(form->sources.front().value).getNumElements() != tokens * perToken)
+    return {};
+  // Element p is in row p / perToken, whose elements begin at count times that.
+  llvm::sort(form->steps, [](const auto &a, const auto &b) { return a.first.stride < b.first.stride; });
+  int64_t next = perToken;
+  for (auto [digit, step] : form->steps) {
+    if (digit.stride != next || step * perToken != count * digit.stride)
+      return {};
+    next *= digit.size;
+  }
+  return next == tokens * perToken ? form->sources.front().value : Value();
 }
 
 /// The op, and no other one, in front of reshapes.
@@ -109,27 +188,18 @@ std::optional<PlacedShares> placedShares(Value value) {
     return std::nullopt;
   auto hits = definedBy<graph::EmbeddingGradOp>(compare.getA()),
        placed = definedBy<graph::EmbeddingGradOp>(select.getA());
-  if (!hits || !placed || hits.getIndices() != placed.getIndices() || splatOf(hits.getDy()) != 1.0 ||
-      tensorOf(placed.getDtable()).getDimSize(1) != 1)
+  if (!hits || !placed || splatOf(hits.getDy()) != 1.0 || tensorOf(placed.getDtable()).getDimSize(1) != 1)
     return std::nullopt;
-  auto sum = definedBy<graph::AddOp>(placed.getIndices());
   const RankedTensorType rows = tensorOf(value);
-  if (!sum || tensorOf(sum).getRank() < 2 || rows.getRank() < 2)
+  const int64_t count = rows.getRank() ? rows.getShape().back() : 0,
+                all = tensorOf(placed.getIndices()).getNumElements();
+  const int64_t tokens = count ? rows.getNumElements() / count : 0;
+  if (rows.getRank() < 2 || tokens == 0 || all % tokens != 0)
     return std::nullopt;
-  const int64_t count = rows.getShape().back(), tokens = rows.getNumElements() / std::max<int64_t>(count, 1);
-  const int64_t perToken = tensorOf(sum).getShape().back();
-  if (tokens == 0 || tensorOf(sum).getNumElements() != tokens * perToken)
+  Value choices = choicesOf(placed.getIndices(), tokens, all / tokens, count);
+  if (!choices || choicesOf(hits.getIndices(), tokens, all / tokens, count) != choices)
     return std::nullopt;
-  for (auto [start, choices] : {std::pair(sum.getA(), sum.getB()), std::pair(sum.getB(), sum.getA())})
-    if (isStartOfRow(start, count)) {
-      // The last dimension's stride.
-      if (auto scaled = choices.getDefiningOp<graph::MulOp>())
-        for (auto [factor, other] : {std::pair(scaled.getA(), scaled.getB()), std::pair(scaled.getB(), scaled.getA())})
-          if (splatOf(factor) == 1.0)
-            choices = other;
-      return PlacedShares{value, {{placed.getDy(), placed.getIndices(), choices, perToken}}, tokens, count};
-    }
-  return std::nullopt;
+  return PlacedShares{value, {{placed.getDy(), placed.getIndices(), choices, all / tokens}}, tokens, count};
 }
 
 namespace {

@@ -197,8 +197,8 @@ Value RowLifter::sharesOfRows(Value slice) {
   if (mixture.shares != mixture.placed.all) {
     const RankedTensorType type = tensorOf(mixture.shares);
     Value table = reshapeTo(builder, loc, mixture.shares, {type.getNumElements(), 1});
-    auto lookup =
-        graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table, mixture.placed.chosen.front().indices);
+    auto lookup = graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table,
+                                             reshapeTo(builder, loc, mixture.placed.chosen.front().indices, {rows}));
     lookup->setDiscardableAttrs(slice.getDefiningOp()->getDiscardableAttrDictionary());
     chosen = lookup;
   }

@@ -153,19 +153,21 @@ def own_errors(model, batches, exact, folder):
 
 
 def seed_of(name):
-    """A seed for SEEDS: the first with which no rounding to bf16 chooses other experts, whichever way transformers computes them. Then near scores do not decide
-    what a first step in bf16 is held to."""
+    """A seed for SEEDS: the first with which no rounding to bf16 chooses other experts in the first step, whichever way transformers computes them. Then near
+    scores do not decide what that step is held to."""
     for SEEDS[name] in range(100):
         model = build(name)
         batches = [tokens(model.config.get_text_config().vocab_size) for _ in range(STEPS)]
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             model.save_pretrained(folder)
-            exact = train(copy.deepcopy(model), batches, lambda: checkpoint_norms(model, folder))
+            own = copy.deepcopy(model)
+            exact = train(own, batches, lambda: checkpoint_norms(own, folder))
             errors = {}
             for way in ("eager", "batched_mm"):
                 model.set_experts_implementation(way)
                 errors |= own_errors(copy.deepcopy(model), batches, exact, folder)
+        errors = {n: error for n, error in errors.items() if n not in ("losses", "gradient_norms")}
         print(name, SEEDS[name], errors, flush=True)
         if not errors:
             return
