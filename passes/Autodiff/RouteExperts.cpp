@@ -52,11 +52,17 @@ public:
       return false;
     route();
     lift(peers.firstShare()); // in front of what it may be multiplied with in one kernel
-    Value lifted = withSharesFirst(lift(term));
+    Value lifted = lift(term);
+    const bool isWeighed = !weighFirst(lifted);
     const int64_t width = tensorOf(lifted).getNumElements() / rows;
     lifted = reshapeTo(builder, loc, lifted, {rows, width});
     auto type = RankedTensorType::get({tokens, width}, tensorOf(lifted).getElementType());
-    Value sum = graph::CombineOp::create(builder, loc, type, lifted, order, places);
+    auto combine = graph::CombineOp::create(builder, loc, type, lifted, order, places);
+    // Rows that were multiplied with f32 shares are added before they are rounded.
+    Operation *share = peers.firstShare().getDefiningOp();
+    if (isWeighed && share->hasAttr(graph::kWide))
+      combine->setAttr(graph::kWide, builder.getUnitAttr());
+    Value sum = combine;
     sum = reshapeTo(builder, loc, sum, tensorOf(mixture.sum->getResult(0)).getShape());
     mixture.sum->getResult(0).replaceAllUsesWith(sum);
     return true;
@@ -93,7 +99,7 @@ private:
   Value lift(Value value);
   Value liftOp(Operation *op, RankedTensorType type);
   Value liftProduct(graph::MatmulOp product, RankedTensorType type);
-  Value withSharesFirst(Value term);
+  bool weighFirst(Value &term);
   Value besides(llvm::function_ref<Value(const ChosenShares &)> partOf);
   void route();
   Value sharesOfRows(Value slice);
@@ -309,11 +315,12 @@ Value RowLifter::liftOp(Operation *op, RankedTensorType type) {
   return made->getResult(0);
 }
 
-/// s (h W) is (s h) W: shares multiply what the last product reads, in the kernel that computes it.
-Value RowLifter::withSharesFirst(Value term) {
+/// s (h W) is (s h) W: shares multiply what the last product reads, in the kernel that computes it. False where `term`
+/// is none such.
+bool RowLifter::weighFirst(Value &term) {
   auto weigh = term.getDefiningOp<graph::MulOp>();
   if (!weigh)
-    return term;
+    return false;
   for (auto [result, repeated] : {std::pair(weigh.getA(), weigh.getB()), std::pair(weigh.getB(), weigh.getA())}) {
     Value read = result;
     while (auto reshape = read.getDefiningOp<graph::ReshapeOp>())
@@ -327,10 +334,11 @@ Value RowLifter::withSharesFirst(Value term) {
     each.getDefiningOp()->setDiscardableAttrs(broadcast->getDiscardableAttrDictionary());
     Value weighed = graph::MulOp::create(builder, weigh.getLoc(), x, each);
     weighed.getDefiningOp()->setDiscardableAttrs(weigh->getDiscardableAttrDictionary());
-    return graph::GroupedMatmulOp::create(builder, product.getLoc(), product.getType(), weighed, product.getW(), starts,
+    term = graph::GroupedMatmulOp::create(builder, product.getLoc(), product.getType(), weighed, product.getW(), starts,
                                           product.getTransposeB());
+    return true;
   }
-  return term;
+  return false;
 }
 
 struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
