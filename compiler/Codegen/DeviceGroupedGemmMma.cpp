@@ -57,16 +57,14 @@ public:
       write = nextStage(write);
     });
     MutableArrayRef<Value> sums = MutableArrayRef<Value>(carried).take_front(kSums);
-    if (tile_.adds && !result_.isF32()) {
-      addToNarrow(sums);
-      k.barrier(); // what a lane has read another one of its warp writes
-    }
     if (!form_.isWhole)
       storeNumbers(sums);
     else if (result_.isF32())
       storeQuarters(sums);
-    else
+    else if (!tile_.adds)
       storePieces(sums);
+    else
+      storeOrAdd(sums);
   }
 
 private:
@@ -282,18 +280,12 @@ private:
     second = b.select(isSecond, kept, given);
   }
 
-  /// Sums that are to be added to results of 16 bits, one by one: gradients of weights are f32 where something is
-  /// added.
-  void addToNarrow(MutableArrayRef<Value> sums) {
-    Value pair = b.add(warpColumn_, b.mul(both(lane_, 3), i32(2)));
-    forRows([&](Value row, int64_t first) {
-      for (int64_t i = 0; i < 4 * kFragments; ++i) {
-        Value column = b.add(pair, i32(i / 2 * 8 + i % 2)), &sum = sums[first + i / 2 * 4 + i % 2];
-        Value isOld = arith::AndIOp::create(b, tile_.adds, isInside(row, column));
-        auto more = [&] { return b.add(b.load(resultAt(row, column), result_, 1), sum); };
-        sum = k.choose(isOld, more, [&] { return sum; });
-      }
-    });
+  /// Of four lanes, which have a number of each of four columns of fragments: then each has all four of one column.
+  void swapFour(std::array<Value, 4> &numbers) {
+    swap(numbers[0], numbers[1], 1);
+    swap(numbers[2], numbers[3], 1);
+    swap(numbers[0], numbers[2], 2);
+    swap(numbers[1], numbers[3], 2);
   }
 
   /// Results of 16 bits: four lanes have a row's 8 columns in pairs, of four columns of fragments; then each has all 8
@@ -305,12 +297,37 @@ private:
         std::array<Value, 4> pairs;
         for (int64_t i = 0; i < 4; ++i)
           pairs[i] = packed(sums[first + (group + i) * 4], sums[first + (group + i) * 4 + 1]);
-        swap(pairs[0], pairs[1], 1);
-        swap(pairs[2], pairs[3], 1);
-        swap(pairs[0], pairs[2], 2);
-        swap(pairs[1], pairs[3], 2);
+        swapFour(pairs);
         Value column = b.add(piece, i32(group * 8));
         k.ifThen(isInside(row, column), [&] { b.store(vectorOf(pairs), resultAt(row, column), kPiece * 2); });
+      }
+    });
+  }
+
+  /// Results of 16 bits to which something may be added before they are rounded: gradients of weights are f32 where
+  /// micro-steps add up, so that this is seldom.
+  void storeOrAdd(ArrayRef<Value> sums) {
+    Value isNew = b.compare(arith::CmpIPredicate::eq, tile_.adds, b.integer(b.getI1Type(), 0));
+    k.ifThen(isNew, [&] { storePieces(sums); });
+    k.ifThen(tile_.adds, [&] { addPieces(sums); });
+  }
+
+  /// As storePieces(), of sums that are not rounded yet.
+  void addPieces(ArrayRef<Value> sums) {
+    Value piece = b.add(warpColumn_, b.mul(both(lane_, 3), i32(kPiece)));
+    forRows([&](Value row, int64_t first) {
+      for (int64_t group = 0; group < 2 * kFragments; group += 4) {
+        std::array<std::array<Value, 4>, 2> halves; // of pairs
+        for (auto [half, numbers] : llvm::enumerate(halves)) {
+          for (int64_t i = 0; i < 4; ++i)
+            numbers[i] = sums[first + (group + i) * 4 + int64_t(half)];
+          swapFour(numbers);
+        }
+        SmallVector<Value> inOrder;
+        for (auto [even, odd] : llvm::zip(halves[0], halves[1]))
+          inOrder.append({even, odd});
+        Value column = b.add(piece, i32(group * 8)), sum = vectorOf(inOrder);
+        k.ifThen(isInside(row, column), [&] { storeSum(sum, resultAt(row, column), kPiece * 2); });
       }
     });
   }
@@ -342,15 +359,13 @@ private:
     });
   }
 
+  /// Rounded once, with what is added.
   void storeSum(Value sum, Value to, int64_t alignment) {
-    if (!result_.isF32())
-      return b.store(b.convertReal(sum, result_), to, result_, alignment);
-    Value result = sum;
     if (tile_.adds) {
       auto more = [&] { return b.add(b.load(to, result_, lanesOf(sum.getType()), alignment), sum); };
-      result = k.choose(tile_.adds, more, [&] { return sum; });
+      sum = k.choose(tile_.adds, more, [&] { return sum; });
     }
-    b.store(result, to, alignment);
+    b.store(b.convertReal(sum, result_), to, result_, alignment);
   }
 
   BlockKernel &k;
