@@ -259,11 +259,15 @@ uint32_t addGroupedGemm(StepRunner &runner, const GroupedReference &r) {
   gemm.set_accumulate(c.accumulate);
   gemm.set_type_a(c.typeA);
   gemm.set_type_c(c.typeC);
-  std::string kernel = std::string("gpu_grouped_gemm") + (c.outer ? "_outer" : c.transposeB ? "_transposed" : "");
-  kernel += gpuSuffix(c.typeA);
-  if (c.typeA != plan::F32)
-    kernel += std::string(c.typeC == plan::F32 ? "_f32" : "") + (c.n % 8 || c.k % 8 ? "_cut" : "");
-  runner.useGpuKernels(gemm, {kernel});
+  const auto kernelFor = [&](bool isWide) {
+    const std::string kind = c.outer ? "_outer" : c.transposeB ? "_transposed" : "";
+    const std::string sizes = c.typeA != plan::F32 && (c.n % 8 || c.k % 8) ? "_cut" : "";
+    return "gpu_grouped_gemm" + kind + gpuSuffix(c.typeA) + (c.typeA != plan::F32 && isWide ? "_f32" : "") + sizes;
+  };
+  if (c.outer && c.typeA != plan::F32)
+    runner.useGpuKernels(gemm, {kernelFor(true), kernelFor(false)});
+  else
+    runner.useGpuKernels(gemm, {kernelFor(c.typeC == plan::F32)});
   return slotC;
 }
 

@@ -26,7 +26,9 @@ template <typename Op> auto beginGroupedGemm(Op op, Value a, Value b, StepEmitte
   return gemm;
 }
 
-/// The kernel of a step with factors `a` and `b`: of `outer` both have the group's rows.
+/// The kernels of a step with factors `a` and `b`: of `outer` both have the group's rows, and where they are narrow
+/// there is a kernel for results of f32 and one for those of their type. Which results a step writes is decided later
+/// (RoundInProducts).
 template <typename Op>
 SmallVector<KernelDescription> gpuKernelsOf(Op op, Value a, int64_t n, bool transposeB, bool outer,
                                             KernelModule &kernels) {
@@ -36,7 +38,14 @@ SmallVector<KernelDescription> gpuKernelsOf(Op op, Value a, int64_t n, bool tran
   form.transposeB = transposeB;
   form.outer = outer;
   form.isWhole = n % 8 == 0 && dimensionOf(a, 1) % 8 == 0;
-  return {kernels.addGpuGroupedGemm(form)};
+  if (!outer || form.type.isF32())
+    return {kernels.addGpuGroupedGemm(form)};
+  SmallVector<KernelDescription> both;
+  for (Type result : {Type(Float32Type::get(op->getContext())), form.type}) {
+    form.result = result;
+    both.push_back(kernels.addGpuGroupedGemm(form));
+  }
+  return both;
 }
 
 struct GroupedMatmulSteps : StepSourceOpInterface::ExternalModel<GroupedMatmulSteps, graph::GroupedMatmulOp> {

@@ -31,8 +31,10 @@ public:
       return dataLoss(fmt::format("a grouped product of {} x {} x {} in {} groups takes {} blocks of a GPU, {} are the "
                                   "most",
                                   rows, n, k, groups, blocks_, INT32_MAX));
-    ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(gemm_.gpu_kernels(), 1));
-    kernel_ = kernels[0];
+    // Of sums of outer products with narrow factors one for results of f32 and one for narrow ones.
+    const bool hasTwo = outer && isNarrowFactor;
+    ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(gemm_.gpu_kernels(), hasTwo ? 2 : 1));
+    kernel_ = kernels[hasTwo && gemm_.type_c() != plan::F32 ? 1 : 0];
     return Status::ok();
   }
 

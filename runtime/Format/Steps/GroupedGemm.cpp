@@ -11,15 +11,34 @@ using namespace plan;
 
 namespace {
 
-/// As ServiceKernels.md has it.
-std::string kernelNameOf(const GroupedGemm &gemm) {
+/// As ServiceKernels.md has it: a kernel, with narrow factors of `outer` one for results of f32 and one for narrow
+/// ones.
+std::vector<std::string> kernelNamesOf(const GroupedGemm &gemm) {
   const bool isNarrowFactor = isNarrow(gemm.type_a());
-  return fmt::format("gpu_grouped_gemm{}{}{}{}",
-                     gemm.outer()         ? "_outer"
-                     : gemm.transpose_b() ? "_transposed"
-                                          : "",
-                     kernelTypeSuffix(gemm.type_a()), isNarrowFactor && gemm.type_c() == F32 ? "_f32" : "",
-                     isNarrowFactor && (gemm.n() % 8 || gemm.k() % 8) ? "_cut" : "");
+  const auto nameFor = [&](bool isWide) {
+    return fmt::format("gpu_grouped_gemm{}{}{}{}",
+                       gemm.outer()         ? "_outer"
+                       : gemm.transpose_b() ? "_transposed"
+                                            : "",
+                       kernelTypeSuffix(gemm.type_a()), isNarrowFactor && isWide ? "_f32" : "",
+                       isNarrowFactor && (gemm.n() % 8 || gemm.k() % 8) ? "_cut" : "");
+  };
+  if (gemm.outer() && isNarrowFactor)
+    return {nameFor(true), nameFor(false)};
+  return {nameFor(gemm.type_c() == F32)};
+}
+
+/// The beginning of one name is another one's: nothing but a number may follow.
+Status checkKernels(const StepCheck &check, const GroupedGemm &gemm) {
+  const std::vector<std::string> names = kernelNamesOf(gemm);
+  ZTC_RETURN_IF_ERROR(check.gpuServices(gemm, names));
+  for (int i = 0; i < gemm.gpu_kernels_size(); ++i) {
+    const std::string &found = check.plan.kernels(int(gemm.gpu_kernels(i))).name();
+    if (found.find_first_not_of("_0123456789", names[size_t(i)].size()) != std::string::npos)
+      return dataLoss(
+          fmt::format("kernel {} '{}' is not the service kernel {}", gemm.gpu_kernels(i), found, names[size_t(i)]));
+  }
+  return Status::ok();
 }
 
 class GroupedGemmDefinition : public StepDefinition {
@@ -41,7 +60,7 @@ public:
         gemm.groups() >= INT32_MAX)
       return dataLoss(fmt::format("grouped product of size {} x {} x {} in {} groups", gemm.rows(), gemm.n(), gemm.k(),
                                   gemm.groups()));
-    ZTC_RETURN_IF_ERROR(check.gpuServices(gemm, {kernelNameOf(gemm)}));
+    ZTC_RETURN_IF_ERROR(checkKernels(check, gemm));
     const uint64_t in = dataTypeBytes(type), out = dataTypeBytes(gemm.type_c());
     const CheckedBytes left = CheckedBytes(gemm.rows()) * gemm.k(), right = CheckedBytes(gemm.rows()) * gemm.n();
     const CheckedBytes matrices = CheckedBytes(gemm.groups()) * gemm.k() * gemm.n();

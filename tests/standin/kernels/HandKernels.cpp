@@ -12,6 +12,9 @@ void llvm_nvvm_bar_warp_sync(int32_t mask);
 float llvm_nvvm_shfl_sync_bfly_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
 float llvm_nvvm_shfl_sync_down_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
 void llvm_nvvm_mma_m16n8k16_row_col_bf16(void *result, const void *operands);
+void ztc_simt_copy_async(void *to, const void *from, int64_t bytes, const void *variable, int64_t variableBytes);
+void llvm_nvvm_cp_async_commit_group();
+void llvm_nvvm_cp_async_wait_group(int32_t pending);
 void ztc_simt_read(const void *address, int64_t bytes);
 void ztc_simt_write(void *address, int64_t bytes);
 void ztc_simt_shared_read(const void *address, int64_t bytes, const void *variable, int64_t variableBytes);
@@ -104,6 +107,28 @@ void multiplies_matrices(void *const *parameters) {
   llvm_nvvm_mma_m16n8k16_row_col_bf16(result, &operands);
   for (int32_t i = 0; i < 4; ++i)
     c[(i < 2 ? group : group + 8) * 8 + inGroup * 2 + (i & 1)] = result[i];
+}
+
+/// Operands x (4 a thread), y; scalars: bytes to copy, groups that may be on their way, whether there is a barrier.
+/// Each thread copies its 16 bytes of x in one group, and the next group is empty; y[thread] := the first number of the
+/// next thread.
+static float copied[64 * 4]; // shared memory
+void copies_beside(void *const *parameters) {
+  const auto *x = *static_cast<const float *const *>(parameters[0]);
+  auto *y = *static_cast<float *const *>(parameters[1]);
+  const int64_t bytes = *static_cast<const int64_t *>(parameters[2]);
+  const int64_t pending = *static_cast<const int64_t *>(parameters[3]);
+  const int64_t barrier = *static_cast<const int64_t *>(parameters[4]);
+  const int32_t thread = llvm_nvvm_read_ptx_sreg_tid_x(), threads = llvm_nvvm_read_ptx_sreg_ntid_x();
+  ztc_simt_copy_async(copied + thread * 4, x + thread * 4, bytes, copied, sizeof copied);
+  llvm_nvvm_cp_async_commit_group();
+  llvm_nvvm_cp_async_commit_group();
+  llvm_nvvm_cp_async_wait_group(int32_t(pending));
+  if (barrier)
+    llvm_nvvm_barrier_cta_sync_aligned_all(0);
+  const float *other = copied + (thread + 1) % threads * 4;
+  ztc_simt_shared_read(other, sizeof(float), copied, sizeof copied);
+  store(y + thread, *other);
 }
 
 /// Wrong: thread 0 does not come to the barrier.

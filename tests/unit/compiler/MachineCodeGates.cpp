@@ -35,6 +35,7 @@ const Rule kRules[] = {
     {"gpu_narrow", "service", 1, 1, 1, false, ""},
     {"gpu_route", "service", 0, 0, 0, false, "a number a choice, and counters"},
     {"gpu_combine", "service", 0.7, 0.6, 1, false, "places; one of them may be noted"},
+    {"gpu_grouped_gemm_outer", "service", 0.8, 1, 0.9, true, "as the others"},
     {"gpu_grouped_gemm", "service", 0.8, 1, 0.9, true, "where groups begin; a block may have no tile"},
     {"sum_squares_fold", "fold", 0, 0, 0, true, "a number a block of the range, as long as that may be"},
     {"", "scalar", 0, 0, 1, false, "numbers"},

@@ -1,10 +1,13 @@
 // The engine that runs GPU kernels on this processor.
 #include "runtime/Core/FloatTypes.h"
 #include "tests/standin/Simt.h"
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -153,6 +156,27 @@ TEST_F(SimtEngine, MatricesAreMultipliedByWholeWarps) {
   EXPECT_EQ(launch(kernel, {{1}, {16}}, parameters).message(),
             "block (0, 0, 0), thread (0, 0, 0): an operation of a whole warp, some of whose lanes have returned or are "
             "not there");
+}
+
+TEST_F(SimtEngine, CopiesAreThereForWhoHasWaitedForThem) {
+  std::vector<float> x(64 * 4), y(64);
+  std::iota(x.begin(), x.end(), 1.0f);
+  float *from = x.data(), *to = y.data();
+  const auto run = [&](int64_t bytes, int64_t pending, int64_t barrier, Order order) {
+    void *parameters[] = {&from, &to, &bytes, &pending, &barrier};
+    return launch(image_->find("copies_beside"), {{1}, {64}, order}, parameters).message();
+  };
+  for (Order order : {Order::Ascending, Order::Descending}) {
+    EXPECT_EQ(run(16, 1, 1, order), ""); // the empty group may be on its way
+    for (size_t thread = 0; thread < y.size(); ++thread)
+      EXPECT_EQ(y[thread], x[(thread + 1) % y.size() * 4]);
+    EXPECT_EQ(run(0, 0, 1, order), "");
+    EXPECT_EQ(y, std::vector<float>(y.size(), 0)) << "what is not read is 0";
+    EXPECT_EQ(run(16, 2, 1, order), "");
+    EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](float number) { return std::isnan(number); })) << "nobody waited";
+    EXPECT_THAT(run(16, 0, 0, order), ::testing::HasSubstr("another thread"));
+    EXPECT_THAT(run(17, 0, 1, order), ::testing::HasSubstr("a copy of more bytes than it has room for"));
+  }
 }
 
 TEST_F(SimtEngine, ShapesThatNoGpuTakes) {
