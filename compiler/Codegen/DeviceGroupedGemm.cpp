@@ -31,8 +31,7 @@ public:
   }
 
 private:
-  /// Tiles of rows whose columns are next to each other in the grid, and so use a group's matrix while it is cached.
-  static constexpr int64_t kPanel = 8;
+  static constexpr int64_t kPanel = kGroupedPanel;
 
   Value i32(int64_t value) { return b.integer(i32_, value); }
   Value wide(Value number) { return arith::ExtUIOp::create(b, b.getI64Type(), number); }
@@ -73,7 +72,7 @@ private:
   }
 
   void ifTileOfRows(llvm::function_ref<void(const GroupedTile &)> compute) {
-    // Panels of so many tiles of rows, the last one of fewer; within one the columns go slowest.
+    // As groupedPlace has it: panels of so many tiles of rows, the last one of fewer; within one columns go slowest.
     Value most = b.add(tilesOf(rows()), groups()), columns = tilesOf(n()), perPanel = b.mul(columns, i32(kPanel));
     Value panel = arith::DivUIOp::create(b, block_, perPanel), within = arith::RemUIOp::create(b, block_, perPanel);
     Value before = b.mul(panel, i32(kPanel)), height = least(b.sub(most, before), i32(kPanel));

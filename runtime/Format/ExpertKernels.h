@@ -21,4 +21,20 @@ constexpr uint64_t groupedBlocks(bool isOuter, uint64_t rows, uint64_t n, uint64
   return columns * (isOuter ? groups * ((k + tile - 1) / tile) : (rows + tile - 1) / tile + groups);
 }
 
+/// Tiles of rows whose columns follow each other in the grid before the next ones': blocks that run together share a
+/// group's matrix.
+inline constexpr uint64_t kGroupedPanel = 8;
+
+/// The tile that a block of gpu_grouped_gemm takes, of those of all groups one after the other, and of columns. There
+/// may be no such tile. Not of `outer`.
+struct GroupedPlace {
+  uint64_t tile = 0, column = 0;
+};
+constexpr GroupedPlace groupedPlace(uint64_t block, uint64_t rows, uint64_t n, uint64_t groups, uint64_t side) {
+  const uint64_t most = (rows + side - 1) / side + groups, columns = (n + side - 1) / side;
+  const uint64_t first = block / (columns * kGroupedPanel) * kGroupedPanel, within = block % (columns * kGroupedPanel);
+  const uint64_t height = most - first < kGroupedPanel ? most - first : kGroupedPanel;
+  return {first + within % height, within / height};
+}
+
 } // namespace ztc
