@@ -300,8 +300,8 @@ std::vector<LibraryCase> expertCases(Operation *op, DictionaryAttr kernels) {
   auto textOf = [&](const ChoicesRows &rows) {
     return llvm::formatv("{0} x {1} rows of {2}, {3}", rows.tokens, rows.choices, rows.width, rows.type).str();
   };
-  auto addProduct = [&](const GroupsProduct &call) {
-    add(0, call.text(), [call](const KernelVersion &) { return productLaunch(call); });
+  auto addProduct = [&](const GroupsProduct &call, unsigned index = 0) {
+    add(index, call.text(), [call](const KernelVersion &) { return productLaunch(call); });
   };
   if (auto route = dyn_cast<graph::RouteOp>(op)) {
     const int64_t count = dimension(route.getOrder(), 0), experts = dimension(route.getStarts(), 0) - 1;
@@ -323,7 +323,11 @@ std::vector<LibraryCase> expertCases(Operation *op, DictionaryAttr kernels) {
   } else if (auto product = dyn_cast<graph::GroupedMatmulOp>(op)) {
     addProduct(productOf(product, product.getX(), dimension(product.getY(), 1), product.getTransposeB(), false));
   } else if (auto outer = dyn_cast<graph::GroupedOuterOp>(op)) {
-    addProduct(productOf(outer, outer.getA(), dimension(outer.getB(), 1), false, true));
+    GroupsProduct call = productOf(outer, outer.getA(), dimension(outer.getB(), 1), false, true);
+    call.result = Float32Type::get(op->getContext());
+    addProduct(call);
+    call.result = call.type; // of narrow factors, in a step of the optimizer with one micro-step
+    addProduct(call, 1);
   }
   return cases;
 }

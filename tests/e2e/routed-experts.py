@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Routed experts on a GPU (of the stand-ins) train as on the host: sizes of whole vectors and others, gradients of a step with one micro-step, which products write rounded, and with
+two; verification runs the kernels at their real sizes."""
+import array
+import json
+
+from support import ROOT, check, finish, read_log, run, scratch, stand_ins, write_safetensors
+
+GPUS = stand_ins(1)
+
+with scratch() as work:
+    tokens = [i * i * 7 % 97 for i in range(2 * 32)]
+    write_safetensors(work / "data.safetensors", {key: ([2, 1, 32], array.array("q", tokens)) for key in ("input_ids", "labels")})
+    # More experts than a token can reach, matrices of whole vectors; the folder in the repository has 20 columns.
+    wide = work / "wide"
+    wide.mkdir()
+    config = json.loads((ROOT / "tests/folders/qwen3-moe/config.json").read_text())
+    config |= {"hidden_size": 64, "moe_intermediate_size": 24, "num_experts": 40, "num_experts_per_tok": 3, "num_hidden_layers": 1, "head_dim": 16,
+               "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160}
+    (wide / "config.json").write_text(json.dumps(config))
+
+    def train(plan, *options, env=None):
+        run("ztc-run", plan, f"--data={work / 'data.safetensors'}", "--steps=1", "--lr=1e-3", "--no-save", f"--log-json={work / 'log'}", "--overwrite", *options, env=env)
+        return [(step["loss"], step["grad_norm"]) for step in read_log(work / "log")[1]]
+
+    for folder in (ROOT / "tests/folders/qwen3-moe", wide):
+        for precision, limit in (("fp32", 1e-5), ("bf16", 2e-2)):
+            plan = work / "plan.bin"
+            verifies = ["--verify"] if precision == "bf16" else []
+            said = run("ztc", "compile", folder, "-o", plan, "--batch=1", "--seq=32", f"--precision={precision}", "--target=x86-64-v3,simt", *verifies).stderr
+            name = f"{folder.name}, {precision}"
+            check(f"{name}: every kernel is verified", "is not known here" not in said, said)
+            kinds = [step["kind"] for step in json.loads(run("ztc", "inspect", plan, "--json").stdout)["programs"]["microstep"]]
+            check(f"{name}: experts are routed", any(kind.startswith("route ") for kind in kinds) and any(kind.startswith("grouped_gemm ") for kind in kinds), kinds)
+            for options in ([], ["--accumulate=2"]):
+                host, gpu = train(plan, "--device=cpu", *options), train(plan, "--gpus=1", *options, env=GPUS)
+                close = len(host) == len(gpu) == 1 and all(abs(x - y) <= limit * max(1, abs(y)) for x, y in zip(gpu[0], host[0]))
+                check(f"{name}, {' '.join(options) or 'one micro-step'}: a GPU's loss and norm", close, (gpu, host))
+
+finish()
