@@ -148,6 +148,26 @@ TEST(ExpertSteps, RecordsOfOuterProductsAreChecked) {
       });
 }
 
+// The name of one kernel is the beginning of another one's.
+TEST(ExpertSteps, KernelsForGpusAreThoseOfTheTypes) {
+  const auto with = [](std::vector<std::string> names) {
+    plan::Plan plan = groupedOuterPlan();
+    for (const std::string &name : names) {
+      stepOf(plan).mutable_grouped_gemm()->add_gpu_kernels(uint32_t(plan.kernels_size()));
+      plan::Kernel &kernel = *plan.add_kernels();
+      kernel.set_name(name);
+      kernel.set_form("service");
+    }
+    return validate(plan);
+  };
+  const std::string wide = "gpu_grouped_gemm_outer_bf16_f32_cut", narrow = "gpu_grouped_gemm_outer_bf16_cut";
+  EXPECT_TRUE(with({wide, narrow}).isOk()) << with({wide, narrow}).message();
+  EXPECT_TRUE(with({wide + "_2", narrow + "_2"}).isOk()) << "a name that was taken has a number";
+  EXPECT_EQ(with({wide}).message(), "1 kernels for GPUs, 2 are needed");
+  for (const std::string &other : {wide, narrow + "_more", std::string("gpu_grouped_gemm_outer_bf16")})
+    EXPECT_EQ(with({wide, other}).message(), "kernel 1 '" + other + "' is not the service kernel " + narrow);
+}
+
 TEST(ExpertSteps, Texts) {
   EXPECT_EQ(textOf(routePlan()), "route 16x2 choices to 4 experts");
   EXPECT_EQ(textOf(dispatchPlan()), "gather 32 rows of 80 bytes, 2 choices each");
