@@ -341,25 +341,40 @@ bool RowLifter::weighFirst(Value &term) {
   return false;
 }
 
+/// Of mixtures that stay as they are: that is much more work.
+void warn(ArrayRef<const Mixture *> dense) {
+  const PlacedShares &placed = dense.front()->placed;
+  InFlightDiagnostic warning = dense.front()->sum->emitWarning();
+  warning << "each token chose " << placed.perToken() << " of " << placed.count
+          << " experts, and all of them compute it: they differ in more than weights, or have an op that asks which "
+             "token it "
+             "computes, as dropout does";
+  if (dense.size() > 1)
+    warning << "; so in " << dense.size() - 1 << " more";
+}
+
 struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       const SmallVector<Mixture> mixtures = findMixtures(function);
       if (mixtures.empty())
         continue;
+      SmallVector<const Mixture *> dense;
       ExpertPeers peers(function);
       for (const Mixture &mixture : mixtures) {
-        const bool isRouted = peers.compare(mixture) && RowLifter(mixture, peers).run();
         auto options = remark::RemarkOpts::name("mixture").category(DEBUG_TYPE).function(function.getName());
-        if (isRouted)
+        if (peers.compare(mixture) && RowLifter(mixture, peers).run()) {
           remark::passed(mixture.sum->getLoc(), options)
               << std::to_string(mixture.placed.perToken()) << " of " << std::to_string(mixture.placed.count)
               << " experts compute each token";
-        else
-          remark::missed(mixture.sum->getLoc(), options)
-              << "every expert computes every token: experts differ in more than weights, or have an op that needs all "
-                 "tokens";
+          continue;
+        }
+        dense.push_back(&mixture);
+        remark::missed(mixture.sum->getLoc(), options) << "every expert computes every token";
       }
+      // Once: other functions are made of the same graph.
+      if (!dense.empty() && (graph::isEntry(function, graph::Entry::Eval) || !function->hasAttr(graph::kEntry)))
+        warn(dense);
       eraseDeadOps(function.getBody().front());
     }
   }
