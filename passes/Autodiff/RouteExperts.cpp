@@ -264,9 +264,8 @@ Value RowLifter::lift(Value value) {
       return reshapeTo(builder, loc, repeated, type.getShape());
     }
     if (!differs(value)) {
-      DenseElementsAttr elements;
       if (auto constant = value.getDefiningOp<graph::ConstantOp>())
-        if ((elements = dyn_cast<DenseElementsAttr>(constant.getValue())) && elements.isSplat())
+        if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue()); elements && elements.isSplat())
           return graph::ConstantOp::create(builder, loc, type, elements.resizeSplat(type));
       Value flat = reshapeTo(builder, loc, value, {tokens, tensorOf(value).getNumElements() / tokens});
       return reshapeTo(builder, loc, dispatch(flat, places), type.getShape());
