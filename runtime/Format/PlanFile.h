@@ -18,7 +18,7 @@
 namespace ztc {
 
 /// Rises with every change that an older ztc-run would misread; plans of another version are refused.
-inline constexpr uint32_t kPlanFormatVersion = 7;
+inline constexpr uint32_t kPlanFormatVersion = 8;
 inline constexpr uint64_t kPlanHeaderBytes = 56;
 
 /// A plan and what identifies it.
