@@ -310,6 +310,17 @@ SmallVector<Mixture> findMixtures(func::FuncOp function) {
   return mixtures;
 }
 
+bool areEquivalent(Value a, Value b) {
+  if (a == b)
+    return true;
+  Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
+  return left && right && left->getName() == right->getName() && a.getType() == b.getType() &&
+         left->getAttrDictionary() == right->getAttrDictionary() && left->getNumOperands() == right->getNumOperands() &&
+         cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
+         llvm::all_of_zip(left->getOperands(), right->getOperands(),
+                          [&](Value one, Value other) { return areEquivalent(one, other); });
+}
+
 ExpertPeers::ExpertPeers(func::FuncOp function) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
     if (graph::roleOf(function, index) != graph::Role::Parameter)
@@ -327,17 +338,6 @@ ArrayRef<Value> ExpertPeers::of(Value value) const {
 bool ExpertPeers::isShare(Value value) const {
   auto slice = value.getDefiningOp<graph::SliceOp>();
   return slice && slice.getX() == shares;
-}
-
-bool ExpertPeers::areEquivalent(Value a, Value b) const {
-  if (a == b)
-    return true;
-  Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
-  return left && right && left->getName() == right->getName() && a.getType() == b.getType() &&
-         left->getAttrDictionary() == right->getAttrDictionary() && left->getNumOperands() == right->getNumOperands() &&
-         cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
-         llvm::all_of_zip(left->getOperands(), right->getOperands(),
-                          [&](Value one, Value other) { return areEquivalent(one, other); });
 }
 
 /// `values`: of each expert the one that stands at the same place.

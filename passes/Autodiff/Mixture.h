@@ -40,6 +40,9 @@ struct Mixture {
 /// The mixtures of a function, in order of their sums.
 llvm::SmallVector<Mixture> findMixtures(mlir::func::FuncOp function);
 
+/// Whether two values are the same one, or the same ops with the same attributes make them of the same values.
+bool areEquivalent(mlir::Value a, mlir::Value b);
+
 /// How the values that expert 0's term is computed of correspond to those of the others.
 class ExpertPeers {
 public:
@@ -61,7 +64,6 @@ public:
 
 private:
   bool align(llvm::ArrayRef<mlir::Value> values);
-  bool areEquivalent(mlir::Value a, mlir::Value b) const;
 
   llvm::DenseSet<mlir::Value> fromData;
   mlir::Value shares, share;

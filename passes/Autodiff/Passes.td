@@ -177,6 +177,22 @@ def RouteExperts : Pass<"ztc-route-experts", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def GroupGatheredProducts : Pass<"ztc-group-gathered-products", "mlir::ModuleOp"> {
+  let summary = "Rows that look up a matrix each, as exports of mixtures have them, are multiplied group by group.";
+  let description = [{
+    torch.onnx writes a mixture by the experts of each choice: R matrices, one for each row, are looked up in a stack and multiplied with these rows. Afterwards rows that look up
+    the same matrix stand together, and no matrix is copied:
+    ```
+    %m = graph.embedding %stack, %choice                       %order, %places, %starts = graph.route %choice
+    %w = graph.reshape %m : ... -> tensor<32x20x40xf32>    =>  %rows = graph.dispatch %x by %order, %places
+    %y = graph.matmul %w, %x : ... -> tensor<32x20x1xf32>      %z = graph.grouped_matmul %rows, %matrices rows %starts {transpose_b}
+                                                               %y = graph.combine %z by %order, %places
+    ```
+    What is made of one such product row by row and goes into another of the same choices stays in this order.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def WriteOutRecurrences : Pass<"ztc-write-out-recurrences", "mlir::ModuleOp"> {
   let summary = "Linear attention and causal convolutions become the products and sums that they are.";
   let description = [{

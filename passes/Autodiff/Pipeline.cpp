@@ -27,6 +27,7 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
     pm.addPass(createPackDocuments());
   pm.addPass(createDropForward());
   pm.addPass(createRouteExperts());
+  pm.addPass(createGroupGatheredProducts());
   pm.addPass(createDifferentiate());
   pm.addPass(createWriteOutRecurrences());
   pm.addPass(createExpandDropout());
