@@ -79,8 +79,10 @@ public:
 private:
   struct Route {
     Value indices;
-    int64_t count;
+    int64_t count = 0;
     graph::RouteOp op;
+    llvm::DenseMap<Value, bool> isMade;   ///< what is known of values: see isMadeInOrder
+    llvm::DenseMap<Value, Value> ordered; ///< their rows in the order
   };
 
   /// The order by these indices: one for all products with equal ones.
@@ -94,11 +96,23 @@ private:
     choices = graph::castTo(graph::Expr(builder, loc, choices), i32).value();
     auto op = graph::RouteOp::create(builder, loc, RankedTensorType::get({rows}, i32), choices.getType(),
                                      RankedTensorType::get({found.count + 1}, i32), choices);
-    return routes.emplace_back(Route{indices, found.count, op});
+    Route &made = routes.emplace_back();
+    made.indices = indices;
+    made.count = found.count;
+    made.op = op;
+    return made;
   }
 
   /// Whether rows of `value` are made of rows that a product of this order gives, one by one.
   bool isMadeInOrder(Value value, Route &route) {
+    if (auto known = route.isMade.find(value); known != route.isMade.end())
+      return known->second;
+    const bool isMade = findMadeInOrder(value, route);
+    route.isMade[value] = isMade;
+    return isMade;
+  }
+
+  bool findMadeInOrder(Value value, Route &route) {
     Operation *op = value.getDefiningOp();
     if (!op || tensorOf(value).getRank() == 0 || tensorOf(value).getDimSize(0) != rows)
       return false;
@@ -146,12 +160,14 @@ private:
     Operation *op = value.getDefiningOp();
     if (isa<graph::ConstantOp>(op))
       return value;
+    if (Value known = route.ordered.lookup(value))
+      return known;
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       operands.push_back(inOrder(operand, route));
     Operation *ordered = builder.clone(*op);
     ordered->setOperands(operands);
-    return ordered->getResult(0);
+    return route.ordered[value] = ordered->getResult(0);
   }
 
   OpBuilder builder;

@@ -96,7 +96,20 @@ bool moveDigit(Digit &digit, RankedTensorType from, RankedTensorType to) {
   return false;
 }
 
-std::optional<LinearForm> linearForm(Value value) {
+/// Forms that are known: an op may be reached in many ways.
+using LinearForms = llvm::DenseMap<Value, std::optional<LinearForm>>;
+
+std::optional<LinearForm> makeLinearForm(Value value, LinearForms &known);
+
+std::optional<LinearForm> linearForm(Value value, LinearForms &known) {
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  std::optional<LinearForm> form = makeLinearForm(value, known);
+  known[value] = form;
+  return form;
+}
+
+std::optional<LinearForm> makeLinearForm(Value value, LinearForms &known) {
   if (std::optional<double> splat = splatOf(value))
     return LinearForm{int64_t(*splat), {}, {}};
   Operation *op = value.getDefiningOp();
@@ -111,9 +124,9 @@ std::optional<LinearForm> linearForm(Value value) {
     return form;
   }
   if (isa_and_nonnull<graph::ReshapeOp>(op))
-    return linearForm(op->getOperand(0));
+    return linearForm(op->getOperand(0), known);
   if (isa_and_nonnull<graph::BroadcastOp>(op)) {
-    std::optional<LinearForm> form = linearForm(op->getOperand(0));
+    std::optional<LinearForm> form = linearForm(op->getOperand(0), known);
     const RankedTensorType from = tensorOf(op->getOperand(0)), to = tensorOf(value);
     auto move = [&](Digit &digit) { return moveDigit(digit, from, to); };
     if (!form || !llvm::all_of(form->steps, [&](auto &step) { return move(step.first); }) ||
@@ -122,7 +135,7 @@ std::optional<LinearForm> linearForm(Value value) {
     return form;
   }
   if (isa_and_nonnull<graph::AddOp, graph::SubOp>(op)) {
-    std::optional<LinearForm> a = linearForm(op->getOperand(0)), b = linearForm(op->getOperand(1));
+    std::optional<LinearForm> a = linearForm(op->getOperand(0), known), b = linearForm(op->getOperand(1), known);
     if (!a || !b)
       return std::nullopt;
     a->add(*b, isa<graph::AddOp>(op) ? 1 : -1);
@@ -131,7 +144,7 @@ std::optional<LinearForm> linearForm(Value value) {
   if (isa_and_nonnull<graph::MulOp>(op))
     for (unsigned factor : {0u, 1u})
       if (std::optional<double> splat = splatOf(op->getOperand(factor))) {
-        std::optional<LinearForm> other = linearForm(op->getOperand(1 - factor));
+        std::optional<LinearForm> other = linearForm(op->getOperand(1 - factor), known);
         LinearForm product;
         if (other)
           product.add(*other, int64_t(*splat));
@@ -143,7 +156,8 @@ std::optional<LinearForm> linearForm(Value value) {
 /// Of indices into rows of `count` elements, `perToken` for each of `tokens` rows in turn, the elements' numbers in
 /// their rows; null where the indices are others.
 Value choicesOf(Value indices, int64_t tokens, int64_t perToken, int64_t count) {
-  std::optional<LinearForm> form = linearForm(indices);
+  LinearForms known;
+  std::optional<LinearForm> form = linearForm(indices, known);
   if (!form || form->start != 0 || form->sources.size() != 1 || form->sources.front().factor != 1 ||
       tensorOf(form->sources.front().value).getNumElements() != tokens * perToken)
     return {};
@@ -174,8 +188,10 @@ int64_t PlacedShares::perToken() const {
 
 std::optional<PlacedShares> placedShares(Value value) {
   if (auto sum = definedBy<graph::AddOp>(value)) {
-    std::optional<PlacedShares> one = placedShares(sum.getA()), other = placedShares(sum.getB());
-    if (!one || !other || one->count != other->count || one->count != tensorOf(value).getShape().back())
+    std::optional<PlacedShares> one = placedShares(sum.getA());
+    std::optional<PlacedShares> other = one ? placedShares(sum.getB()) : std::nullopt;
+    if (!other || one->perToken() + other->perToken() > one->count || one->count != other->count ||
+        one->count != tensorOf(value).getShape().back())
       return std::nullopt;
     one->all = value;
     one->chosen.append(other->chosen);
@@ -310,15 +326,31 @@ SmallVector<Mixture> findMixtures(func::FuncOp function) {
   return mixtures;
 }
 
-bool areEquivalent(Value a, Value b) {
-  if (a == b)
+namespace {
+
+using Pairs = llvm::DenseSet<std::pair<Value, Value>>;
+
+/// `equal`: pairs that have been found so, since an op may be reached in many ways.
+bool areEquivalent(Value a, Value b, Pairs &equal) {
+  if (a == b || equal.contains({a, b}))
     return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
-  return left && right && left->getName() == right->getName() && a.getType() == b.getType() &&
-         left->getAttrDictionary() == right->getAttrDictionary() && left->getNumOperands() == right->getNumOperands() &&
-         cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
-         llvm::all_of_zip(left->getOperands(), right->getOperands(),
-                          [&](Value one, Value other) { return areEquivalent(one, other); });
+  const bool isEqual = left && right && left->getName() == right->getName() && a.getType() == b.getType() &&
+                       left->getAttrDictionary() == right->getAttrDictionary() &&
+                       left->getNumOperands() == right->getNumOperands() &&
+                       cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
+                       llvm::all_of_zip(left->getOperands(), right->getOperands(),
+                                        [&](Value one, Value other) { return areEquivalent(one, other, equal); });
+  if (isEqual)
+    equal.insert({a, b});
+  return isEqual;
+}
+
+} // namespace
+
+bool areEquivalent(Value a, Value b) {
+  Pairs equal;
+  return areEquivalent(a, b, equal);
 }
 
 ExpertPeers::ExpertPeers(func::FuncOp function) {
