@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Roles.h"
