@@ -1,6 +1,7 @@
 // Kernels of rows that go to groups at the sizes of a plan: the order of choices, rows by choice, their sums, products
 // of groups. There are such kernels for GPUs alone.
 #include "compiler/Dialect/Graph/Experts.h"
+#include "compiler/Reference/Tensor.h"
 #include "compiler/Verification/LibraryCases.h"
 #include "runtime/Format/ExpertKernels.h"
 #include "llvm/ADT/STLExtras.h"
