@@ -45,6 +45,11 @@ for td in (f for f in files if f.name == "Passes.td"):
         if f"{words}.mlir" not in tests and argument not in unit and cls not in unit:
             failures.append(f"{td.relative_to(root)}: pass {cls} has no test {words}.mlir")
 
+# `-o -` of a program that does not know it leaves a file of that name.
+for f in files:
+    if any(part.startswith("-") for part in f.relative_to(root).parts):
+        failures.append(f"{f.relative_to(root)}: a name that commands take for an option")
+
 # A formatter that is let loose on a script or a document takes its first line apart.
 for f in files:
     if f.suffix == ".md" and not f.read_text().startswith("# "):
