@@ -99,6 +99,8 @@ static std::string planAsModel(const CompileOptions &o) {
 std::string unwritable(const std::string &path) {
   if (path.empty())
     return {};
+  if (path == "-")
+    return "cannot write -: only IR goes to standard output (compile --to=PHASE); name a file, one of that name as ./-";
   if (llvm::sys::fs::is_directory(path))
     return "cannot write " + path + ": it is a folder; name a file in it";
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
@@ -200,6 +202,8 @@ int runCompile(const CompileOptions &given) {
     return fail(what);
   if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
+  if (options.output == "-" && !options.to.empty())
+    options.output.clear(); // as MLIR's tools have it
   if (options.output.empty() && options.to.empty())
     return fail("compile needs -o PLAN (or --to=PHASE to look at the IR)", 2);
   if (std::string what = planAsModel(options); !what.empty())

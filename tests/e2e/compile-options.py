@@ -77,4 +77,8 @@ with scratch() as work:
     check("--gpu prices moves by the link of that GPU", links["L40S-48GB"] * 2 == links["H100-80GB"], links)
     done = run("ztc", "compile", model, "--gpu=teapot", "-o", work / "none.bin", expect=2)
     check("a GPU that is not known is an error that names those that are", "L40S-48GB" in done.stderr and "teapot" in done.stderr, done.stderr)
+    done = run("ztc", "compile", model, *shape, "--to=import", "-o", "-")
+    check("-o - is standard output for IR", done.stdout == run("ztc", "compile", model, *shape, "--to=import").stdout != "", done.stderr)
+    done = run("ztc", "compile", model, *shape, "-o", "-", expect=1)
+    check("-o - is none for a plan", "standard output" in done.stderr and not os.path.exists("-"), done.stderr)
 finish()
