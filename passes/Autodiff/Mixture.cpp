@@ -427,7 +427,7 @@ bool ExpertPeers::compare(const Mixture &mixture) {
   share = {};
   peers.clear();
   zeros.clear();
-  return align(mixture.terms) && isZeroWithShare(mixture.terms.front());
+  return align(mixture.terms) && share && isZeroWithShare(mixture.terms.front());
 }
 
 bool ExpertPeers::isZeroWithShare(Value value) {
