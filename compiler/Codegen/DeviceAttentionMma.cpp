@@ -7,7 +7,7 @@
 // the next. Two neighbouring ones, rounded and packed, are a left factor (16 x 16).
 #include "compiler/Codegen/DeviceAttention.h"
 #include "compiler/Codegen/MathExpand.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "compiler/Codegen/MatrixInstructions.h"
 #include <limits>
 
 using namespace mlir;
@@ -92,27 +92,16 @@ private:
     }
   }
 
-  /// Four matrices of 8 x 8 elements, to whose rows the lanes point: a register of each.
-  std::array<Value, 4> loadMatrices(Value address, bool transposed) {
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getI32Type()));
-    Value loaded =
-        NVVM::LdMatrixOp::create(b, type, address, 4, transposed ? NVVM::MMALayout::col : NVVM::MMALayout::row,
-                                 NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
-    std::array<Value, 4> registers;
-    for (int64_t i = 0; i < 4; ++i)
-      registers[i] = LLVM::ExtractValueOp::create(b, loaded, i);
-    return registers;
-  }
   Value tileAddress(Value lanes, int64_t row, int64_t step) {
     return b.address(tile_, element_, b.add(lanes, i32(row * pitch_ + step * kDepth)));
   }
   /// Right factors for rows [row, row + 16) of the tile as columns of the product, elements [16 step, ...) of heads.
   std::array<Value, 4> straight(int64_t row, int64_t step) {
-    return loadMatrices(tileAddress(besideFirst_, row, step), /*transposed=*/false);
+    return loadMatrices(b, tileAddress(besideFirst_, row, step), /*transposed=*/false);
   }
   /// Right factors for rows [row, row + 16) of the tile as inner dimension, elements [16 step, ...) as columns.
   std::array<Value, 4> transposed(int64_t row, int64_t step) {
-    return loadMatrices(tileAddress(belowFirst_, row, step), /*transposed=*/true);
+    return loadMatrices(b, tileAddress(belowFirst_, row, step), /*transposed=*/true);
   }
 
   /// The block's rows of a tensor as left factors: in registers, by way of the tile, or in shared memory of their own.
@@ -134,26 +123,12 @@ private:
   std::array<Value, 4> leftFactor(const Rows &rows, int64_t step) {
     if (size_t(step) < rows.fragments.size())
       return rows.fragments[step];
-    return loadMatrices(b.address(rows.first, element_, i32(step * kDepth)), /*transposed=*/false);
+    return loadMatrices(b, b.address(rows.first, element_, i32(step * kDepth)), /*transposed=*/false);
   }
 
   /// sums += left * right, where `right` is half of what four matrices give.
   void multiply(MutableArrayRef<Value> sums, const std::array<Value, 4> &left, Value right0, Value right1) {
-    Values operands(left.begin(), left.end());
-    operands.append({right0, right1});
-    NVVM::MMATypes factor = NVVM::MMATypes::bf16;
-    if (element_.isF16()) {
-      factor = NVVM::MMATypes::f16;
-      for (Value &operand : operands)
-        operand = LLVM::BitcastOp::create(b, VectorType::get({2}, element_), operand);
-    }
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
-    ArrayRef<Value> factors(operands);
-    Value product = NVVM::MmaOp::create(b, type, factors.take_front(4), factors.drop_front(4), ValueRange(sums),
-                                        {16, 8, 16}, std::nullopt, std::nullopt, std::array{factor, factor},
-                                        std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
-    for (int64_t i = 0; i < 4; ++i)
-      sums[i] = LLVM::ExtractValueOp::create(b, product, i);
+    multiplyMatrices(b, element_, sums, left, right0, right1);
   }
 
   /// Scores of the warp's rows with `count` rows of the tile from `row` on: four numbers for every 8 of these.
@@ -178,15 +153,7 @@ private:
     }
   }
 
-  /// Two numbers, rounded to the tensors' type, in one register, the first in the lower half.
-  Value packed(Value first, Value second) {
-    auto type = VectorType::get({2}, element_);
-    constexpr auto nearest = NVVM::FPRoundingMode::RN;
-    Value pair = element_.isF16()
-                     ? NVVM::ConvertF32x2ToF16x2Op::create(b, type, second, first, Value(), nearest).getResult()
-                     : NVVM::ConvertF32x2ToBF16x2Op::create(b, type, second, first, Value(), nearest).getResult();
-    return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
-  }
+  Value packed(Value first, Value second) { return packPair(b, element_, first, second); }
   /// The left factor that two fragments of sums make.
   std::array<Value, 4> factor(ArrayRef<Value> sums) {
     return {packed(sums[0], sums[1]), packed(sums[2], sums[3]), packed(sums[4], sums[5]), packed(sums[6], sums[7])};

@@ -42,7 +42,7 @@ Value codegen::lowestBit(KernelBuilder &b, Value bits) {
 namespace {
 
 /// A stable counting sort of a block's choices. A warp has a stretch of them, of which its lanes look at 32 at a time:
-/// those with one expert find each other by votes on its bits, so that nobody has to add one after the other.
+/// those with the same expert are found by ballots on its bits, so that no lane adds to a counter in turn.
 class RouteEmitter {
 public:
   static constexpr int64_t kThreads = 256, kWarps = kThreads / kWarp;
@@ -205,8 +205,8 @@ private:
 
 } // namespace
 
-// Blocks count, and leave the counts where the order will be; each adds up those of blocks before its own; when nobody
-// needs them any more, the order takes their place.
+// Blocks count, and leave the counts where the order will be; each adds up those of blocks before its own; once they
+// are no longer needed, the order takes their place.
 std::vector<KernelDescription> KernelModule::addGpuRoute() {
   constexpr int64_t threads = RouteEmitter::kThreads;
   return {deviceService(*state_, "gpu_route_count", {false, true}, 3, threads, 1,

@@ -9,6 +9,7 @@
 // banks.
 #include "compiler/Codegen/DeviceEmitter.h"
 #include "compiler/Codegen/DeviceGroupedGemm.h"
+#include "compiler/Codegen/MatrixInstructions.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "runtime/Format/ExpertKernels.h"
 #include <array>
@@ -196,15 +197,7 @@ private:
   }
 
   std::array<Value, 4> loadFragment(const FragmentPlaces &places, Value stage, int64_t fragment, int64_t step) {
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, i32_));
-    Value loaded =
-        NVVM::LdMatrixOp::create(b, type, places.at(b, shared_, stage, fragment, step), 4,
-                                 places.isCrossed ? NVVM::MMALayout::col : NVVM::MMALayout::row,
-                                 NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
-    std::array<Value, 4> registers;
-    for (int64_t i = 0; i < 4; ++i)
-      registers[i] = LLVM::ExtractValueOp::create(b, loaded, i);
-    return registers;
+    return loadMatrices(b, places.at(b, shared_, stage, fragment, step), places.isCrossed);
   }
 
   void multiplyStep(Value stage, int64_t step, MutableArrayRef<Value> sums) {
@@ -216,37 +209,9 @@ private:
     for (int64_t row = 0; row < kFragments; ++row)
       for (int64_t column = 0; column < 2 * kFragments; ++column) {
         const std::array<Value, 4> &right = rights[column / 2];
-        multiply(sums.slice((row * 2 * kFragments + column) * 4, 4), lefts[row], right[column % 2 * 2],
-                 right[column % 2 * 2 + 1]);
+        multiplyMatrices(b, element_, sums.slice((row * 2 * kFragments + column) * 4, 4), lefts[row],
+                         right[column % 2 * 2], right[column % 2 * 2 + 1]);
       }
-  }
-
-  void multiply(MutableArrayRef<Value> sums, const std::array<Value, 4> &left, Value right0, Value right1) {
-    SmallVector<Value> operands(left.begin(), left.end());
-    operands.append({right0, right1});
-    NVVM::MMATypes factor = NVVM::MMATypes::bf16;
-    if (element_.isF16()) {
-      factor = NVVM::MMATypes::f16;
-      for (Value &operand : operands)
-        operand = LLVM::BitcastOp::create(b, VectorType::get({2}, element_), operand);
-    }
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
-    ArrayRef<Value> factors(operands);
-    Value product = NVVM::MmaOp::create(b, type, factors.take_front(4), factors.drop_front(4), ValueRange(sums),
-                                        {16, 8, 16}, std::nullopt, std::nullopt, std::array{factor, factor},
-                                        std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
-    for (int64_t i = 0; i < 4; ++i)
-      sums[i] = LLVM::ExtractValueOp::create(b, product, i);
-  }
-
-  /// Two sums, rounded to the result's type, in one register, the first in the lower half.
-  Value packed(Value first, Value second) {
-    auto type = VectorType::get({2}, result_);
-    constexpr auto nearest = NVVM::FPRoundingMode::RN;
-    Value pair = result_.isF16()
-                     ? NVVM::ConvertF32x2ToF16x2Op::create(b, type, second, first, Value(), nearest).getResult()
-                     : NVVM::ConvertF32x2ToBF16x2Op::create(b, type, second, first, Value(), nearest).getResult();
-    return LLVM::BitcastOp::create(b, i32_, pair);
   }
 
   /// Rows of a warp's sums that a lane has numbers of: in halves of fragments. `body` gets the row of the tile, the
@@ -296,7 +261,7 @@ private:
       for (int64_t group = 0; group < 2 * kFragments; group += 4) {
         std::array<Value, 4> pairs;
         for (int64_t i = 0; i < 4; ++i)
-          pairs[i] = packed(sums[first + (group + i) * 4], sums[first + (group + i) * 4 + 1]);
+          pairs[i] = packPair(b, result_, sums[first + (group + i) * 4], sums[first + (group + i) * 4 + 1]);
         swapFour(pairs);
         Value column = b.add(piece, i32(group * 8));
         k.ifThen(isInside(row, column), [&] { b.store(vectorOf(pairs), resultAt(row, column), kPiece * 2); });

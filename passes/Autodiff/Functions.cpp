@@ -123,6 +123,12 @@ FailureOr<LogitsRoot> findLogits(func::FuncOp function) {
   return root;
 }
 
+Value withoutReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
 Value reshapeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
   auto type = cast<RankedTensorType>(value.getType());
   if (type.getShape() == shape)

@@ -43,6 +43,9 @@ llvm::FailureOr<LogitsRoot> findLogits(mlir::func::FuncOp function);
 /// `value` under another static shape of equal element count (itself where it has that shape).
 mlir::Value reshapeTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 
+/// What `value` is a reshaped form of; itself where it is none.
+mlir::Value withoutReshapes(mlir::Value value);
+
 /// The indices by which a function looks up the rows of its positions: the argument itself, or what is computed of it
 /// where there are several. Null where it looks up none.
 mlir::Value positionIndices(mlir::func::FuncOp function, mlir::Value position);

@@ -91,15 +91,10 @@ private:
     for (Route &route : routes)
       if (route.count == found.count && areEquivalent(route.indices, indices))
         return route;
-    const Type i32 = builder.getI32Type();
-    Value choices = reshapeTo(builder, loc, indices, {rows, 1});
-    choices = graph::castTo(graph::Expr(builder, loc, choices), i32).value();
-    auto op = graph::RouteOp::create(builder, loc, RankedTensorType::get({rows}, i32), choices.getType(),
-                                     RankedTensorType::get({found.count + 1}, i32), choices);
     Route &made = routes.emplace_back();
     made.indices = indices;
     made.count = found.count;
-    made.op = op;
+    made.op = routeChoices(builder, loc, reshapeTo(builder, loc, indices, {rows, 1}), found.count);
     return made;
   }
 
@@ -122,20 +117,17 @@ private:
       return combine.getPlaces() == route.op.getPlaces();
     if (auto slice = dyn_cast<graph::SliceOp>(op))
       return tensorOf(slice.getX()).getDimSize(0) == rows && isMadeInOrder(slice.getX(), route);
-    const bool isByRow = isa<graph::ReshapeOp, graph::SwigluOp>(op) || op->hasTrait<OpTrait::Elementwise>();
-    return isByRow && op->getNumResults() == 1 &&
+    return (isa<graph::ReshapeOp>(op) || isByElement(op)) &&
            llvm::all_of(op->getOperands(), [&](Value operand) { return isMadeInOrder(operand, route); });
   }
 
   /// The rows (T, D) each of which `value` (T K, D) has K times, one after the other; null where it has others.
   Value repeatedRows(Value value) {
     const int64_t width = tensorOf(value).getDimSize(1);
-    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-      value = reshape.getX();
-    auto broadcast = value.getDefiningOp<graph::BroadcastOp>();
+    auto broadcast = withoutReshapes(value).getDefiningOp<graph::BroadcastOp>();
     if (!broadcast)
       return {};
-    const RankedTensorType from = tensorOf(broadcast.getX()), to = tensorOf(value);
+    const RankedTensorType from = tensorOf(broadcast.getX()), to = tensorOf(broadcast);
     const int64_t rank = to.getRank(), tokens = from.getNumElements() / width;
     // (T, 1, D) to (T, K, D), whatever dimensions T has.
     const bool isRepeated = from.getRank() == rank && rank >= 2 && to.getDimSize(rank - 1) == width &&

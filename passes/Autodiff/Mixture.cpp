@@ -1,7 +1,9 @@
 #include "passes/Autodiff/Mixture.h"
+#include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/TensorType.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Autodiff/Functions.h"
 
 using namespace mlir;
 
@@ -9,12 +11,6 @@ namespace ztc {
 namespace {
 
 using graph::tensorOf;
-
-Value withoutReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
 
 /// The number that every element of a constant has.
 std::optional<double> splatOf(Value value) {
@@ -347,6 +343,21 @@ bool areEquivalent(Value a, Value b, Pairs &equal) {
 }
 
 } // namespace
+
+bool isByElement(Operation *op) {
+  if (op->getNumResults() != 1 || isa<graph::DropoutOp, graph::RandomBitsOp>(op) ||
+      !(op->hasTrait<OpTrait::Elementwise>() || op->hasTrait<OpTrait::SameOperandsAndResultType>()))
+    return false;
+  ArrayRef<int64_t> shape = tensorOf(op->getResult(0)).getShape();
+  return llvm::all_of(op->getOperands(), [&](Value operand) { return tensorOf(operand).getShape() == shape; });
+}
+
+graph::RouteOp routeChoices(OpBuilder &builder, Location loc, Value choices, int64_t experts) {
+  const Type i32 = builder.getI32Type();
+  choices = graph::castTo(graph::Expr(builder, loc, choices), i32).value();
+  return graph::RouteOp::create(builder, loc, RankedTensorType::get({tensorOf(choices).getNumElements()}, i32),
+                                choices.getType(), RankedTensorType::get({experts + 1}, i32), choices);
+}
 
 bool areEquivalent(Value a, Value b) {
   Pairs equal;

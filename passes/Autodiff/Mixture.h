@@ -1,9 +1,8 @@
 // Mixtures of experts as importers leave them: every expert computes every token, and its share, 0 where it was not
 // chosen, multiplies what it adds.
 #pragma once
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Experts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
 #include <optional>
 
 namespace ztc {
@@ -40,6 +39,13 @@ struct Mixture {
 /// The mixtures of a function, in order of their sums.
 llvm::SmallVector<Mixture> findMixtures(mlir::func::FuncOp function);
 
+/// Whether each element of the op's result is computed of the elements of its operands at its place, whatever place
+/// that is.
+bool isByElement(mlir::Operation *op);
+
+/// The order of choices (T, K), of i32 or i64, by expert.
+graph::RouteOp routeChoices(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value choices, int64_t experts);
+
 /// Whether two values are the same one, or the same ops with the same attributes make them of the same values.
 bool areEquivalent(mlir::Value a, mlir::Value b);
 
@@ -59,11 +65,11 @@ public:
   mlir::Value firstShare() const { return share; }
   /// Whether it is a share of an expert.
   bool isShare(mlir::Value value) const;
-  /// Whether rows of `value` are 0 where those of the share are.
-  bool isZeroWithShare(mlir::Value value);
 
 private:
   bool align(llvm::ArrayRef<mlir::Value> values);
+  /// Whether rows of `value` are 0 where those of the share are.
+  bool isZeroWithShare(mlir::Value value);
 
   llvm::DenseSet<mlir::Value> fromData;
   mlir::Value shares, share;

@@ -124,15 +124,6 @@ private:
   llvm::DenseMap<Value, Value> lifted;
 };
 
-/// Whether each element of the results is computed of the elements of the operands at its place.
-bool isByElement(Operation *op) {
-  if (op->getNumResults() != 1 || isa<graph::DropoutOp, graph::RandomBitsOp>(op) ||
-      !(op->hasTrait<OpTrait::Elementwise>() || op->hasTrait<OpTrait::SameOperandsAndResultType>()))
-    return false;
-  ArrayRef<int64_t> shape = tensorOf(op->getResult(0)).getShape();
-  return llvm::all_of(op->getOperands(), [&](Value operand) { return tensorOf(operand).getShape() == shape; });
-}
-
 bool RowLifter::canLift(Value value) {
   if (auto known = liftable.find(value); known != liftable.end())
     return known->second;
@@ -181,12 +172,8 @@ Value RowLifter::besides(llvm::function_ref<Value(const ChosenShares &)> partOf)
 
 /// The choices in order of experts.
 void RowLifter::route() {
-  const Type i32 = builder.getI32Type();
-  Value choices = besides([&](const ChosenShares &chosen) {
-    return graph::castTo(graph::Expr(builder, loc, chosen.choices), i32).value();
-  });
-  auto route = graph::RouteOp::create(builder, loc, RankedTensorType::get({rows}, i32), choices.getType(),
-                                      RankedTensorType::get({mixture.placed.count + 1}, i32), choices);
+  graph::RouteOp route = routeChoices(builder, loc, besides([](const ChosenShares &chosen) { return chosen.choices; }),
+                                      mixture.placed.count);
   order = route.getOrder();
   places = route.getPlaces();
   starts = route.getStarts();
@@ -219,9 +206,7 @@ Value wholeOf(ArrayRef<Value> all) {
   Value whole;
   int64_t next = 0;
   for (Value part : all) {
-    while (auto reshape = part.getDefiningOp<graph::ReshapeOp>())
-      part = reshape.getX();
-    auto slice = part.getDefiningOp<graph::SliceOp>();
+    auto slice = withoutReshapes(part).getDefiningOp<graph::SliceOp>();
     if (!slice || (whole && slice.getX() != whole) || slice.getOffsets().front() != next ||
         tensorOf(slice).getShape().drop_front() != tensorOf(slice.getX()).getShape().drop_front())
       return {};
@@ -321,10 +306,7 @@ bool RowLifter::weighFirst(Value &term) {
   if (!weigh)
     return false;
   for (auto [result, repeated] : {std::pair(weigh.getA(), weigh.getB()), std::pair(weigh.getB(), weigh.getA())}) {
-    Value read = result;
-    while (auto reshape = read.getDefiningOp<graph::ReshapeOp>())
-      read = reshape.getX();
-    auto product = read.getDefiningOp<graph::GroupedMatmulOp>();
+    auto product = withoutReshapes(result).getDefiningOp<graph::GroupedMatmulOp>();
     auto broadcast = repeated.getDefiningOp<graph::BroadcastOp>();
     if (!product || !broadcast || tensorOf(broadcast.getX()).getNumElements() != rows)
       continue;
@@ -344,10 +326,10 @@ bool RowLifter::weighFirst(Value &term) {
 void warn(ArrayRef<const Mixture *> dense) {
   const PlacedShares &placed = dense.front()->placed;
   InFlightDiagnostic warning = dense.front()->sum->emitWarning();
-  warning << "each token chose " << placed.perToken() << " of " << placed.count
-          << " experts, and all of them compute it: they differ in more than weights, or have an op that asks which "
-             "token it "
-             "computes, as dropout does";
+  warning
+      << "each token chose " << placed.perToken() << " of " << placed.count
+      << " experts, and all of them compute it: they differ in more than weights, or have an op that asks which token "
+         "it computes, as dropout does";
   if (dense.size() > 1)
     warning << "; so in " << dense.size() - 1 << " more";
 }

@@ -9,12 +9,6 @@ static RankedTensorType matrixOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-Value withoutReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
-
 /// Rows of the last dimension; 0 where `value` has none, or too few to make whole vectors of their maxima.
 static int64_t rowsOf(Value value) {
   RankedTensorType type = matrixOf(value);

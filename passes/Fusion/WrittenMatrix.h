@@ -1,11 +1,9 @@
 // What a group writes for a product in fp8 to read: the matrices that it consists of, and their absolute maxima.
 #pragma once
 #include "compiler/Dialect/Graph/Fp8.h"
+#include "passes/Autodiff/Functions.h"
 
 namespace ztc {
-
-/// The value that `value` is another shape of.
-mlir::Value withoutReshapes(mlir::Value value);
 
 /// What `value`, of a group's body, is written as: itself, or matrices side by side, whose rows are parts of its own.
 /// None where these are pieces of such rows, as heads are, or too few to make whole vectors of their maxima.

@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Autodiff/Functions.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ProductSums.h"
 
@@ -64,15 +65,9 @@ private:
 
   /// Whether `value` is in memory whatever becomes of the sum: no kernel that makes the sum could make it on the way.
   bool isStored(Value value) const {
-    const Value source = unshapedValue(value);
+    const Value source = withoutReshapes(value);
     Operation *op = source.getDefiningOp();
     return !op || isLibraryCall(op) || forwardReaders(source) > 1;
-  }
-
-  static Value unshapedValue(Value value) {
-    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-      value = reshape.getX();
-    return value;
   }
 
   /// `value` in the shape of `type`.
@@ -98,7 +93,7 @@ private:
         other.getType() != sum.getType() || getElementTypeOrSelf(layer.a) != type.getElementType() || !isStored(other))
       return false;
     // A layer and its adapter: phase `shard` merges such sums with their neighbours'.
-    if (LayerProduct::of(unshapedValue(other).getDefiningOp()).op)
+    if (LayerProduct::of(withoutReshapes(other).getDefiningOp()).op)
       return false;
     OpBuilder builder(sum);
     auto fused = graph::MatmulAddOp::create(builder, layer.op->getLoc(), type, layer.a, layer.b,

@@ -107,13 +107,6 @@ Location mergedLocation(const Members &run) {
   return NameLoc::get(StringAttr::get(run.front().product->getContext(), name));
 }
 
-/// What `value` is a reshaped form of.
-Value unshaped(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
-
 /// Whether a kernel that computes `value` can write it at another place: nobody else reads it in another shape, and the
 /// kernel makes no sums over rows beside it.
 bool isWrittenAnywhere(Value value) {
@@ -314,7 +307,7 @@ Value ProductMerger::joinedCotangents(const Members &run, ArrayRef<graph::Matmul
   Operation *last = nullptr;
   for (const Member &member : run) {
     Value part = member.left();
-    Operation *producer = unshaped(part).getDefiningOp();
+    Operation *producer = withoutReshapes(part).getDefiningOp();
     if (!producer)
       return {};
     if (!last || last->isBeforeInBlock(producer))
@@ -334,7 +327,7 @@ Value ProductMerger::joinedCotangents(const Members &run, ArrayRef<graph::Matmul
   builder.setInsertionPointAfter(last);
   SmallVector<Value> parts;
   for (const Member &member : run) {
-    Value part = member.left(), source = unshaped(part);
+    Value part = member.left(), source = withoutReshapes(part);
     parts.push_back(source == part ? part : graph::ReshapeOp::create(builder, part.getLoc(), part.getType(), source));
   }
   auto type = RankedTensorType::get({typeOf(run.front().left()).getDimSize(0), columns},

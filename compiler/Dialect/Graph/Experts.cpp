@@ -12,15 +12,6 @@ using enum ztc::Storage;
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Graph/GraphExperts.cpp.inc"
 
-/// Fails where a value has another shape.
-static LogicalResult expectShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
-  if (tensorOf(value).getShape() == shape)
-    return success();
-  InFlightDiagnostic error = op->emitOpError() << what << " is " << tensorOf(value) << ", expected the shape (";
-  llvm::interleaveComma(shape, error);
-  return error << ")";
-}
-
 static LogicalResult expectRank(Operation *op, StringRef what, Value value, int64_t rank) {
   if (tensorOf(value).getRank() == rank)
     return success();

@@ -19,15 +19,6 @@ int64_t ztc::graph::chunkOf(int64_t sequence) {
   return chunk;
 }
 
-/// Fails where a value that is present has another shape.
-static LogicalResult expectShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
-  if (!value || tensorOf(value).getShape() == shape)
-    return success();
-  InFlightDiagnostic error = op->emitOpError() << what << " is " << tensorOf(value) << ", expected the shape (";
-  llvm::interleaveComma(shape, error);
-  return error << ")";
-}
-
 static LogicalResult verifyStarts(Operation *op, Value starts, Value past, ArrayRef<int64_t> rows) {
   if (starts && past)
     return op->emitOpError("has document_starts and a past");

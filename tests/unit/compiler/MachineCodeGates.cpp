@@ -187,7 +187,7 @@ void checkKernel(const std::string &name, const MachineCodeForm &form, const Mac
     EXPECT_EQ(kernel.count(loop, {"F2F", "MUFU", "DFMA", "DADD", "DMUL", "LDS"}), 0u);
     // Two scores, rounded as factors of the next product, are one conversion.
     EXPECT_LE(kernel.count(loop, {"F2FP"}), products / 2);
-    // Places between instructions that nobody issues do not count.
+    // Padding between instructions, which is never issued, does not count.
     EXPECT_LE(loop.size() - kernel.count(loop, {"NOP"}),
               (isGrouped ? kMostPerGroupedProduct : kMostPerProduct) * products);
   }

@@ -173,7 +173,8 @@ TEST_F(SimtEngine, CopiesAreThereForWhoHasWaitedForThem) {
     EXPECT_EQ(run(0, 0, 1, order), "");
     EXPECT_EQ(y, std::vector<float>(y.size(), 0)) << "what is not read is 0";
     EXPECT_EQ(run(16, 2, 1, order), "");
-    EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](float number) { return std::isnan(number); })) << "nobody waited";
+    EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](float number) { return std::isnan(number); }))
+        << "the copy was read before a wait";
     EXPECT_THAT(run(16, 0, 0, order), ::testing::HasSubstr("another thread"));
     EXPECT_THAT(run(17, 0, 1, order), ::testing::HasSubstr("a copy of more bytes than it has room for"));
   }

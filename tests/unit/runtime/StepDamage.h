@@ -29,7 +29,7 @@ inline Status validate(plan::Plan &plan) {
   return definitionOf(stepOf(plan))->validate(StepCheck(plan, slots, stepOf(plan)));
 }
 
-/// What is done to a valid step, and a part of what is said of it then.
+/// A change that makes a valid step invalid, and a part of the error that it must give.
 struct Damage {
   const char *name;
   std::function<void(plan::Step &)> apply;
