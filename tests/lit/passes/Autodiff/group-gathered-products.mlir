@@ -47,3 +47,24 @@ func.func @forward(%x: tensor<6x2x4xf32>, %choice: tensor<6xi32>, %a: tensor<3x3
   %z = graph.matmul %b, %v : tensor<6x8x4xf32>, tensor<6x4x1xf32> -> tensor<6x8x1xf32>
   return %y, %z : tensor<6x2x8xf32>, tensor<6x8x1xf32>
 }
+
+// -----
+
+// Dropout asks which row it is at: the rows between two products go back to their places for it.
+// CHECK-LABEL: func.func @forward
+// CHECK:         %[[ORDER:.*]], %[[PLACES:.*]], %{{.*}} = graph.route
+// CHECK:         graph.grouped_matmul
+// CHECK:         %[[BACK:.*]] = graph.combine %{{.*}} by %[[ORDER]], %[[PLACES]]
+// CHECK:         graph.dropout
+// CHECK:         graph.dispatch %{{.*}} by %[[ORDER]], %[[PLACES]]
+// CHECK:         graph.grouped_matmul
+func.func @forward(%x: tensor<6x4x1xf32>, %choice: tensor<6xi32>, %a: tensor<3x16xf32>) -> tensor<6x4x1xf32> {
+  %l = graph.embedding %a, %choice : tensor<3x16xf32>, tensor<6xi32> -> tensor<6x16xf32>
+  %m = graph.reshape %l : tensor<6x16xf32> -> tensor<6x4x4xf32>
+  %h = graph.matmul %m, %x : tensor<6x4x4xf32>, tensor<6x4x1xf32> -> tensor<6x4x1xf32>
+  %rows = graph.reshape %h : tensor<6x4x1xf32> -> tensor<6x4xf32>
+  %d = graph.dropout %rows {module = "experts", probability = 0.5} : tensor<6x4xf32>
+  %column = graph.reshape %d : tensor<6x4xf32> -> tensor<6x4x1xf32>
+  %y = graph.matmul %m, %column : tensor<6x4x4xf32>, tensor<6x4x1xf32> -> tensor<6x4x1xf32>
+  return %y : tensor<6x4x1xf32>
+}
