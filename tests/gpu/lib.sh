@@ -2,7 +2,7 @@
 # What the sections share: verdicts, runs with a time limit, and how far two runs are from each other. Sourced by day1.sh, which sets $root and $results.
 failures=0 leftOut=0
 [ -e "$root/results/overlap" ] && export ZTC_CUDA_PDL=0 # section alive found that nothing runs with it
-models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters|fp8|savings')
+models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters|fp8|savings|experts')
 first=${models%%$'\n'*}
 
 say() { echo "$*" | tee -a "$results/summary.txt"; }
@@ -94,5 +94,13 @@ rate() { values "$1" tokens_per_second | tail -n +6 | median; } # LOG: without t
 conformance() { # SECONDS FILE FILTER
   ZTC_TEST_DEVICE=cuda ZTC_SERVICE_KERNELS=$root/service-kernels.plan limited "$1" bin/ztc-runtime-tests --gtest_brief=1 --gtest_filter="$3" > "$2" 2>&1
 }
+# Loss, norm and every gradient of a plan's first step beside PyTorch's; CUDNN is what ZTC_CUDNN says.
+besidePyTorch() { # NAME CUDNN PLAN CONFIG OPTIONS...
+  local name=$1 cudnn=$2
+  shift 2
+  ZTC_CUDNN=$cudnn limited 120 python3 parity.py "$@" --device="${ZTC_PARITY_DEVICE:-cuda}" > "$results/parity-$name-cudnn$cudnn.txt" 2> "$results/parity-$name-cudnn$cudnn.err"
+  verdict "parity: $name, ZTC_CUDNN=$cudnn" $? "$(tail -n 1 "$results/parity-$name-cudnn$cudnn.txt")"
+}
+noTorch() { ! hasTorch && [ -z "${ZTC_PARITY_DEVICE:-}" ]; }
 hasTorch() { python3 -c 'import torch, transformers; assert torch.cuda.is_available()' 2> /dev/null; }
 plansIn() { ls plans/"$1"/*.bin 2> /dev/null | sed 's|.*/||; s|\.bin$||'; } # FOLDER

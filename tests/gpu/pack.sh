@@ -81,10 +81,22 @@ cut() { # MODEL LAYERS
   sed "s/\"num_hidden_layers\": *[0-9]*/\"num_hidden_layers\": $2/" "$ZTC_FIXTURES/$1/config.json" > "$made/config.json"
   echo "$made"
 }
+# Qwen3-30B-A3B's published shape with other numbers of layers and experts.
+mixture() { # LAYERS EXPERTS
+  local made=$stage/qwen3-moe-$1layers-$2experts
+  mkdir -p "$made"
+  cat > "$made/config.json" << END
+{"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048, "num_hidden_layers": $1,
+ "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": $2,
+ "num_experts_per_tok": 8, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [], "hidden_act": "silu", "initializer_range": 0.02,
+ "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "max_position_embeddings": 40960, "attention_bias": false, "tie_word_embeddings": false}
+END
+  echo "$made"
+}
 if [ $bench = 1 ]; then
   [ -n "${ZTC_FIXTURES:-}" ] || { echo "pack.sh: --bench needs ZTC_FIXTURES" >&2; exit 1; }
   large=${large:-sm_90a}
-  mkdir -p "$folder"/plans/{bench,parity,adapters,fp8,savings}
+  mkdir -p "$folder"/plans/{bench,parity,adapters,fp8,savings,experts}
   common="--precision=bf16 --gpus=1"
   # 8B is whole for 141 GB, and cut to 12 layers for 80 GB.
   for entry in llama-3.2-1b:16:4:2048:78 llama-3-8b:12:1:8192:78 llama-3-8b:32:1:8192:138; do
@@ -112,6 +124,16 @@ if [ $bench = 1 ]; then
     compileAndPredict "$ZTC_FIXTURES/llama-3-8b" "$folder/plans/adapters/llama-3-8b-lora${quantize:+-$quantize}.bin" --batch=1 --seq=2048 $common --mem=78GiB \
       --lora=r=16,alpha=32,targets=all-linear ${quantize:+--quantize=$quantize} --accumulate=4
   done
+  # A mixture of experts: two layers with half of the experts beside PyTorch, whose gradients are written to files three times; four layers for speed.
+  model=$(mixture 2 64)
+  cp "$model/config.json" "$folder/plans/experts/parity.json"
+  for precision in fp32 bf16; do
+    mkdir -p "$folder/plans/experts/parity"
+    compile "$large" "$model" "$folder/plans/experts/parity/$precision.bin" --batch=1 --seq=2048 --precision=$precision --gpus=1
+  done
+  model=$(mixture 4 128)
+  cp "$model/config.json" "$folder/plans/experts/qwen3-moe-4-layers.json"
+  compileAndPredict "$model" "$folder/plans/experts/qwen3-moe-4-layers.bin" --batch=4 --seq=4096 $common --mem=78GiB --optimizer-state=bf16 --accumulate=4
   one=$(cut llama-3.2-1b 16)
   compileAndPredict "$one" "$folder/plans/savings/1b-int8-states.bin" --batch=4 --seq=2048 $common --mem=78GiB --optimizer-state=int8 --accumulate=4
   compileAndPredict "$one" "$folder/plans/savings/1b-packed.bin" --batch=4 --seq=2048 $common --mem=78GiB --pack --accumulate=4

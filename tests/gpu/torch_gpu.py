@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""PyTorch's side of section fast: trains a random Llama of a config.json in bf16 (parameters, gradients and moments) with AdamW and prints its pace."""
+"""PyTorch's side of section fast: trains a random model of a config.json in bf16 (parameters, gradients and moments) with AdamW and prints its pace."""
 import argparse
+import json
+import pathlib
 import statistics
 import time
 
@@ -16,13 +18,13 @@ parser.add_argument("--steps", type=int, default=12)
 parser.add_argument("--compile", action="store_true")
 arguments = parser.parse_args()
 
-config = transformers.LlamaConfig.from_json_file(arguments.config)
+config = transformers.AutoConfig.for_model(**json.loads(pathlib.Path(arguments.config).read_text()))
 config.use_cache = False
 config._attn_implementation = "sdpa"
 torch.manual_seed(0)
 with torch.device("cuda"):
     torch.set_default_dtype(torch.bfloat16)
-    model = transformers.LlamaForCausalLM(config).train()
+    model = transformers.AutoModelForCausalLM.from_config(config).train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 forward = torch.compile(model) if arguments.compile else model
 seconds = []

@@ -27,14 +27,12 @@ done
 # Loss and every gradient at real shapes, by cuDNN and by own kernels. PyTorch writes the weights.
 if [ -z "$(plansIn parity)" ]; then
   leave "parity at real shapes: packed without --bench"
-elif ! hasTorch && [ -z "${ZTC_PARITY_DEVICE:-}" ]; then
+elif noTorch; then
   leave "parity at real shapes: python3 has no torch and transformers that see a GPU"
 else
   for plan in $(plansIn parity); do
     for cudnn in 1 0; do
-      ZTC_CUDNN=$cudnn limited 120 python3 parity.py "plans/parity/$plan.bin" "plans/parity/${plan%-*}.json" $(cat "plans/parity/$plan.options") \
-        --device="${ZTC_PARITY_DEVICE:-cuda}" > "$results/parity-$plan-cudnn$cudnn.txt" 2> "$results/parity-$plan-cudnn$cudnn.err"
-      verdict "parity: $plan, ZTC_CUDNN=$cudnn" $? "$(tail -n 1 "$results/parity-$plan-cudnn$cudnn.txt")"
+      besidePyTorch "$plan" $cudnn "plans/parity/$plan.bin" "plans/parity/${plan%-*}.json" $(cat "plans/parity/$plan.options")
     done
   done
 fi
