@@ -332,6 +332,11 @@ static StringRef adviceOn(StringRef op) {
     return " (works by chance: export the model in evaluation mode, model.eval())";
   if (op.contains("Quantize") || op.contains("QLinear") || op.ends_with("Integer"))
     return " (a quantised model: export the one that it was made from)";
+  if (op == "NonZero")
+    return " (sizes that depend on data. Of a mixture of experts, place the shares among zeros and multiply, of which "
+           "ztc computes the chosen rows alone: shares = torch.zeros_like(router_logits).scatter(-1, chosen, weights); "
+           "y = y + shares[..., e, None] * expert(x). Of a model of transformers, call "
+           "model.set_experts_implementation(\"batched_mm\") before the export)";
   return "";
 }
 
