@@ -2,322 +2,165 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/TensorType.h"
-#include "mlir/IR/Matchers.h"
 #include "passes/Autodiff/Functions.h"
 
 using namespace mlir;
 
 namespace ztc {
-namespace {
 
 using graph::tensorOf;
 
-/// The number that every element of a constant has.
-std::optional<double> splatOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<graph::ReshapeOp, graph::BroadcastOp>(op))
-      break;
-    value = op->getOperand(0);
+namespace {
+
+/// What a sum adds, in order, without sums that have no other reader; `sums`: it and those.
+void addends(graph::AddOp sum, SmallVectorImpl<Value> &values, SmallPtrSetImpl<Operation *> &sums) {
+  sums.insert(sum);
+  for (Value operand : sum->getOperands()) {
+    auto inner = operand.getDefiningOp<graph::AddOp>();
+    if (inner && operand.hasOneUse())
+      addends(inner, values, sums);
+    else
+      values.push_back(operand);
   }
-  DenseElementsAttr elements;
-  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat())
-    return std::nullopt;
-  if (auto type = dyn_cast<FloatType>(elements.getElementType()))
-    return elements.getSplatValue<APFloat>().convertToDouble();
-  return double(elements.getSplatValue<APInt>().getSExtValue());
 }
 
-/// A part of the position p in a row-major tensor: p / stride % size.
-struct Digit {
-  int64_t stride, size;
-  bool operator==(const Digit &other) const { return stride == other.stride && size == other.size; }
-};
+/// Whether another sum adds this one, and nothing else reads it.
+bool isPartOfSum(graph::AddOp sum) {
+  return sum->hasOneUse() && isa<graph::AddOp>(*sum->user_begin());
+}
 
-/// An integer tensor by position: start + the sum of step * digit + the sum of factor * source, a source being read by
-/// its own position, which are its digits. Reshaping changes nothing of it.
-struct LinearForm {
-  struct Source {
-    Value value;
-    SmallVector<Digit> digits;
-    int64_t factor;
-  };
-  int64_t start = 0;
-  SmallVector<std::pair<Digit, int64_t>> steps;
-  SmallVector<Source> sources;
+/// Whether a value has a row for each token that is 0 where one expert was not chosen.
+bool isTerm(Value value, const ExpertZeros *zeros) {
+  return zeros && !zeros->experts && !zeros->choice && zeros->outside == 0 &&
+         zeros->tokens == Digit{tensorOf(value).getNumElements() / zeros->tokens.size, zeros->tokens.size};
+}
 
-  void add(const LinearForm &other, int64_t factor) {
-    start += factor * other.start;
-    for (auto [digit, step] : other.steps) {
-      auto *same = llvm::find_if(steps, [&](const auto &mine) { return mine.first == digit; });
-      if (same == steps.end())
-        same = &steps.emplace_back(digit, 0);
-      same->second += factor * step;
+/// The mixtures among what a sum adds: one for each set of terms of all experts.
+void mixturesOf(graph::AddOp sum, const ExpertZeroAnalysis &analysis, SmallVectorImpl<Mixture> &mixtures) {
+  SmallVector<Value> values;
+  SmallPtrSet<Operation *, 8> sums;
+  addends(sum, values, sums);
+  SmallVector<SmallVector<Value>> ofExpert;
+  for (Value value : values)
+    if (const ExpertZeros *zeros = analysis.of(value); isTerm(value, zeros)) {
+      ofExpert.resize(std::max<size_t>(ofExpert.size(), size_t(zeros->count)));
+      ofExpert[zeros->expert].push_back(value);
     }
-    llvm::erase_if(steps, [](const auto &step) { return step.second == 0; });
-    for (const Source &source : other.sources) {
-      auto *same = llvm::find_if(
-          sources, [&](const Source &mine) { return mine.value == source.value && mine.digits == source.digits; });
-      if (same == sources.end())
-        sources.push_back({source.value, source.digits, factor * source.factor});
-      else
-        same->factor += factor * source.factor;
+  const size_t perExpert = ofExpert.size() > 1 ? ofExpert.front().size() : 0;
+  if (!llvm::all_of(ofExpert, [&](const auto &terms) { return terms.size() == perExpert; }))
+    return;
+  for (size_t place = 0; place < perExpert; ++place) {
+    Mixture mixture;
+    const ExpertZeros &first = *analysis.of(ofExpert[0][place]);
+    mixture.tokens = first.tokens.size;
+    mixture.count = first.count;
+    mixture.choices = first.choices;
+    for (const SmallVector<Value> &terms : ofExpert) {
+      const ExpertZeros &zeros = *analysis.of(terms[place]);
+      if (zeros.count != first.count || zeros.tokens.size != first.tokens.size || zeros.choices != first.choices)
+        return;
+      mixture.terms.push_back(terms[place]);
     }
-    llvm::erase_if(sources, [](const Source &source) { return source.factor == 0; });
-  }
-};
-
-SmallVector<Digit> digitsOf(RankedTensorType type) {
-  SmallVector<Digit> digits;
-  int64_t stride = 1;
-  for (int64_t size : llvm::reverse(type.getShape())) {
-    if (size > 1)
-      digits.push_back({stride, size});
-    stride *= size;
-  }
-  return digits;
-}
-
-/// Where a digit of `from` lies once it is repeated to `to`; false where it spans dimensions.
-bool moveDigit(Digit &digit, RankedTensorType from, RankedTensorType to) {
-  int64_t stride = 1, other = 1;
-  for (int64_t back = 1; back <= from.getRank(); ++back) {
-    const int64_t size = from.getDimSize(from.getRank() - back);
-    if (digit.stride >= stride && digit.stride * digit.size <= stride * size && digit.stride % stride == 0) {
-      digit.stride = digit.stride / stride * other;
-      return true;
+    // With all experts chosen there is nothing to leave out.
+    if (int64_t(mixture.choices.size()) > mixture.count)
+      return;
+    for (Value term : mixture.terms) {
+      auto adds = [&](Operation *user) { return sums.contains(user); };
+      auto users = llvm::make_filter_range(term.getUsers(), adds);
+      if (!llvm::hasSingleElement(users))
+        return;
+      auto user = cast<graph::AddOp>(*users.begin());
+      if (!mixture.sum || mixture.sum->isBeforeInBlock(user))
+        mixture.sum = user;
     }
-    stride *= size;
-    other *= to.getDimSize(to.getRank() - back);
+    mixture.sums = sums;
+    mixtures.push_back(std::move(mixture));
   }
-  return false;
-}
-
-/// Forms that are known: an op may be reached in many ways.
-using LinearForms = llvm::DenseMap<Value, std::optional<LinearForm>>;
-
-std::optional<LinearForm> makeLinearForm(Value value, LinearForms &known);
-
-std::optional<LinearForm> linearForm(Value value, LinearForms &known) {
-  if (auto found = known.find(value); found != known.end())
-    return found->second;
-  std::optional<LinearForm> form = makeLinearForm(value, known);
-  known[value] = form;
-  return form;
-}
-
-std::optional<LinearForm> makeLinearForm(Value value, LinearForms &known) {
-  if (std::optional<double> splat = splatOf(value))
-    return LinearForm{int64_t(*splat), {}, {}};
-  Operation *op = value.getDefiningOp();
-  if (auto iota = dyn_cast_or_null<graph::IotaOp>(op)) {
-    LinearForm form;
-    int64_t stride = 1;
-    for (int64_t size : tensorOf(value).getShape().drop_front(iota.getDimension() + 1))
-      stride *= size;
-    const int64_t size = tensorOf(value).getDimSize(iota.getDimension());
-    if (size > 1)
-      form.steps.emplace_back(Digit{stride, size}, 1);
-    return form;
-  }
-  if (isa_and_nonnull<graph::ReshapeOp>(op))
-    return linearForm(op->getOperand(0), known);
-  if (isa_and_nonnull<graph::BroadcastOp>(op)) {
-    std::optional<LinearForm> form = linearForm(op->getOperand(0), known);
-    const RankedTensorType from = tensorOf(op->getOperand(0)), to = tensorOf(value);
-    auto move = [&](Digit &digit) { return moveDigit(digit, from, to); };
-    if (!form || !llvm::all_of(form->steps, [&](auto &step) { return move(step.first); }) ||
-        !llvm::all_of(form->sources, [&](LinearForm::Source &source) { return llvm::all_of(source.digits, move); }))
-      return std::nullopt;
-    return form;
-  }
-  if (isa_and_nonnull<graph::AddOp, graph::SubOp>(op)) {
-    std::optional<LinearForm> a = linearForm(op->getOperand(0), known), b = linearForm(op->getOperand(1), known);
-    if (!a || !b)
-      return std::nullopt;
-    a->add(*b, isa<graph::AddOp>(op) ? 1 : -1);
-    return a;
-  }
-  if (isa_and_nonnull<graph::MulOp>(op))
-    for (unsigned factor : {0u, 1u})
-      if (std::optional<double> splat = splatOf(op->getOperand(factor))) {
-        std::optional<LinearForm> other = linearForm(op->getOperand(1 - factor), known);
-        LinearForm product;
-        if (other)
-          product.add(*other, int64_t(*splat));
-        return other ? std::optional(product) : std::nullopt;
-      }
-  return LinearForm{0, {}, {{value, digitsOf(tensorOf(value)), 1}}};
-}
-
-/// Of indices into rows of `count` elements, `perToken` for each of `tokens` rows in turn, the elements' numbers in
-/// their rows; null where the indices are others.
-Value choicesOf(Value indices, int64_t tokens, int64_t perToken, int64_t count) {
-  LinearForms known;
-  std::optional<LinearForm> form = linearForm(indices, known);
-  if (!form || form->start != 0 || form->sources.size() != 1 || form->sources.front().factor != 1 ||
-      tensorOf(form->sources.front().value).getNumElements() != tokens * perToken)
-    return {};
-  // Element p is in row p / perToken, whose elements begin at count times that.
-  llvm::sort(form->steps, [](const auto &a, const auto &b) { return a.first.stride < b.first.stride; });
-  int64_t next = perToken;
-  for (auto [digit, step] : form->steps) {
-    if (digit.stride != next || step * perToken != count * digit.stride)
-      return {};
-    next *= digit.size;
-  }
-  return next == tokens * perToken ? form->sources.front().value : Value();
-}
-
-/// The op, and no other one, in front of reshapes.
-template <typename Op> Op definedBy(Value value) {
-  return withoutReshapes(value).getDefiningOp<Op>();
 }
 
 } // namespace
 
-int64_t PlacedShares::perToken() const {
-  int64_t sum = 0;
-  for (const ChosenShares &one : chosen)
-    sum += one.perToken;
-  return sum;
-}
-
-std::optional<PlacedShares> placedShares(Value value) {
-  if (auto sum = definedBy<graph::AddOp>(value)) {
-    std::optional<PlacedShares> one = placedShares(sum.getA());
-    std::optional<PlacedShares> other = one ? placedShares(sum.getB()) : std::nullopt;
-    if (!other || one->perToken() + other->perToken() > one->count || one->count != other->count ||
-        one->count != tensorOf(value).getShape().back())
-      return std::nullopt;
-    one->all = value;
-    one->chosen.append(other->chosen);
-    return one;
-  }
-  auto select = definedBy<graph::SelectOp>(value);
-  auto compare = select ? definedBy<graph::CompareOp>(select.getCondition()) : graph::CompareOp();
-  if (!compare || compare.getPredicate() != graph::Comparison::Greater || splatOf(compare.getB()) != 0.0 ||
-      splatOf(select.getB()) != 0.0)
-    return std::nullopt;
-  auto hits = definedBy<graph::EmbeddingGradOp>(compare.getA()),
-       placed = definedBy<graph::EmbeddingGradOp>(select.getA());
-  if (!hits || !placed || splatOf(hits.getDy()) != 1.0 || tensorOf(placed.getDtable()).getDimSize(1) != 1)
-    return std::nullopt;
-  const RankedTensorType rows = tensorOf(value);
-  const int64_t count = rows.getRank() ? rows.getShape().back() : 0,
-                all = tensorOf(placed.getIndices()).getNumElements();
-  const int64_t tokens = count ? rows.getNumElements() / count : 0;
-  if (rows.getRank() < 2 || tokens == 0 || all % tokens != 0)
-    return std::nullopt;
-  Value choices = choicesOf(placed.getIndices(), tokens, all / tokens, count);
-  if (!choices || choicesOf(hits.getIndices(), tokens, all / tokens, count) != choices)
-    return std::nullopt;
-  return PlacedShares{value, {{placed.getDy(), placed.getIndices(), choices, all / tokens}}, tokens, count};
+void Mixture::replaceTerms(Value value) {
+  auto sumOf = [&](Value term) {
+    for (Operation *user : term.getUsers())
+      if (sums.contains(user))
+        return cast<graph::AddOp>(user);
+    llvm_unreachable("a sum adds each term");
+  };
+  auto last = llvm::find_if(terms, [&](Value term) { return sumOf(term) == sum; });
+  sum->replaceUsesOfWith(*last, value);
+  auto without = [&](graph::AddOp add, Value term) {
+    add.replaceAllUsesWith(add.getA() == term ? add.getB() : add.getA());
+    sums.erase(add);
+    add.erase();
+  };
+  for (Value term : terms)
+    if (term != *last)
+      without(sumOf(term), term);
+  // Sums that began with zeros.
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers()))
+    if (auto add = dyn_cast<graph::AddOp>(user); add && sums.contains(add))
+      for (Value operand : add->getOperands())
+        if (operand != value && splatOf(operand) == 0.0) {
+          without(add, operand);
+          break;
+        }
 }
 
 namespace {
 
-/// The share of each expert, as slices of the last dimension in order; empty unless each is taken once.
-SmallVector<graph::SliceOp> sharesOfExperts(Value shares) {
-  const RankedTensorType type = tensorOf(shares);
-  SmallVector<graph::SliceOp> slices(type.getShape().back());
-  for (Operation *user : shares.getUsers()) {
-    auto slice = dyn_cast<graph::SliceOp>(user);
-    if (!slice || tensorOf(slice).getShape().back() != 1 ||
-        tensorOf(slice).getShape().drop_back() != type.getShape().drop_back())
-      return {};
-    graph::SliceOp &place = slices[slice.getOffsets().back()];
-    if (place)
-      return {};
-    place = slice;
-  }
-  if (llvm::is_contained(slices, graph::SliceOp()))
-    return {};
-  return slices;
+/// A sum of values that are computed of the experts' shares, each of another's, though nothing says that they are 0
+/// where these are.
+std::optional<Mixture> unprovenMixture(graph::AddOp sum, const llvm::DenseMap<Value, const ExpertZeros *> &ofShare) {
+  SmallVector<Value> values;
+  Mixture mixture;
+  addends(sum, values, mixture.sums);
+  llvm::DenseSet<int64_t> experts;
+  for (Value value : values)
+    if (const ExpertZeros *share = ofShare.lookup(value)) {
+      experts.insert(share->expert);
+      mixture.count = share->count;
+      mixture.choices = share->choices;
+    }
+  mixture.sum = sum;
+  return mixture.count > 1 && int64_t(experts.size()) == mixture.count ? std::optional(std::move(mixture))
+                                                                       : std::nullopt;
 }
 
-/// Finds the sum of the terms that depend on `slices`, one each.
-std::optional<Mixture> sumOfTerms(const PlacedShares &placed, Value shares, ArrayRef<graph::SliceOp> slices) {
-  llvm::DenseMap<Value, unsigned> expertOf;          // what depends on one expert's share
-  llvm::DenseMap<Value, SmallVector<Value>> termsOf; // sums of terms: by expert, null where one is not in it
-  for (auto [expert, slice] : llvm::enumerate(slices))
-    expertOf[slice->getResult(0)] = expert;
-  auto asTerms = [&](Value value) -> SmallVector<Value> {
-    if (auto sum = termsOf.find(value); sum != termsOf.end())
-      return sum->second;
-    SmallVector<Value> terms(slices.size());
-    if (auto one = expertOf.find(value); one != expertOf.end())
-      terms[one->second] = value;
-    else
-      terms.clear();
-    return terms;
-  };
-  for (Operation *op = shares.getDefiningOp()->getNextNode(); op; op = op->getNextNode()) {
-    std::optional<unsigned> expert;
-    bool meets = false;
-    for (Value operand : op->getOperands()) {
-      meets |= termsOf.contains(operand);
-      if (auto one = expertOf.find(operand); one != expertOf.end()) {
-        meets |= expert && *expert != one->second;
-        expert = one->second;
+/// Of each value that is computed of one expert's shares, and of no other's: such a share.
+llvm::DenseMap<Value, const ExpertZeros *> sharesOfValues(Block &block, const ExpertZeroAnalysis &analysis) {
+  llvm::DenseMap<Value, const ExpertZeros *> ofShare;
+  for (Operation &op : block) {
+    const ExpertZeros *of = nullptr;
+    bool isOfOne = op.getNumResults() == 1;
+    for (Value operand : op.getOperands())
+      if (const ExpertZeros *share = ofShare.lookup(operand)) {
+        isOfOne &= !of || of->expert == share->expert;
+        of = share;
       }
-    }
-    if (!meets) {
-      if (expert && op->getNumResults() != 1)
-        return std::nullopt;
-      if (expert)
-        expertOf.try_emplace(op->getResult(0), *expert);
-      continue;
-    }
-    auto sum = dyn_cast<graph::AddOp>(op);
-    if (!sum)
-      return std::nullopt;
-    SmallVector<Value> terms = asTerms(sum.getA()), more = asTerms(sum.getB());
-    if (terms.empty() || more.empty())
-      return std::nullopt;
-    for (auto [term, other] : llvm::zip_equal(terms, more)) {
-      if (term && other)
-        return std::nullopt;
-      term = term ? term : other;
-    }
-    if (!llvm::is_contained(terms, Value()))
-      return Mixture{placed, shares, sum, std::move(terms)};
-    termsOf[sum] = std::move(terms);
+    if (op.getNumResults() == 1)
+      if (const ExpertZeros *zeros = analysis.of(op.getResult(0)); zeros && !zeros->experts && !zeros->choice)
+        of = zeros;
+    if (of && isOfOne)
+      ofShare[op.getResult(0)] = of;
   }
-  return std::nullopt;
-}
-
-/// The mixture whose shares are `shares`, or are made of them row by row so that zeros stay zeros.
-std::optional<Mixture> mixtureOf(const PlacedShares &placed, Value shares) {
-  if (SmallVector<graph::SliceOp> slices = sharesOfExperts(shares); !slices.empty())
-    return sumOfTerms(placed, shares, slices);
-  // What is made of a sum would be counted once for each of its terms, where they name one expert twice.
-  if (placed.chosen.size() > 1)
-    return std::nullopt;
-  for (Operation *user : shares.getUsers()) {
-    const bool keepsZeros =
-        isa<graph::MulOp, graph::CastOp>(user) ||
-        (isa<graph::ReshapeOp>(user) && tensorOf(user->getResult(0)).getShape().back() == placed.count);
-    if (keepsZeros)
-      if (std::optional<Mixture> found = mixtureOf(placed, user->getResult(0)))
-        return found;
-  }
-  return std::nullopt;
+  return ofShare;
 }
 
 } // namespace
 
-SmallVector<Mixture> findMixtures(func::FuncOp function) {
+SmallVector<Mixture> findMixtures(func::FuncOp function, const ExpertZeroAnalysis &analysis) {
   SmallVector<Mixture> mixtures;
-  for (Operation &op : function.getBody().front()) {
-    // Shares are placed as a column, or are the sum of such.
-    const bool isPlaced = isa<graph::ReshapeOp>(op) && op.getOperand(0).getDefiningOp<graph::SelectOp>();
-    if (!isPlaced && !isa<graph::AddOp>(op))
+  Block &block = function.getBody().front();
+  const llvm::DenseMap<Value, const ExpertZeros *> ofShare = sharesOfValues(block, analysis);
+  for (auto sum : block.getOps<graph::AddOp>()) {
+    if (isPartOfSum(sum))
       continue;
-    std::optional<PlacedShares> placed = placedShares(op.getResult(0));
-    if (!placed)
-      continue;
-    if (std::optional<Mixture> mixture = mixtureOf(*placed, placed->all))
-      mixtures.push_back(std::move(*mixture));
+    const size_t known = mixtures.size();
+    mixturesOf(sum, analysis, mixtures);
+    if (mixtures.size() == known)
+      if (std::optional<Mixture> unproven = unprovenMixture(sum, ofShare))
+        mixtures.push_back(std::move(*unproven));
   }
   return mixtures;
 }
@@ -364,7 +207,7 @@ bool areEquivalent(Value a, Value b) {
   return areEquivalent(a, b, equal);
 }
 
-ExpertPeers::ExpertPeers(func::FuncOp function) {
+ExpertPeers::ExpertPeers(func::FuncOp function, const ExpertZeroAnalysis &analysis) : analysis(analysis) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
     if (graph::roleOf(function, index) != graph::Role::Parameter)
       fromData.insert(function.getArgument(index));
@@ -379,8 +222,18 @@ ArrayRef<Value> ExpertPeers::of(Value value) const {
 }
 
 bool ExpertPeers::isShare(Value value) const {
-  auto slice = value.getDefiningOp<graph::SliceOp>();
-  return slice && slice.getX() == shares;
+  const ExpertZeros *zeros = analysis.of(value);
+  return zeros && !zeros->experts && !zeros->choice && tensorOf(value).getNumElements() == tokens &&
+         !hasOwnProducts(value);
+}
+
+/// Whether it is computed by products that expert 1 does not have.
+bool ExpertPeers::hasOwnProducts(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op || common.contains(value))
+    return false;
+  return isa<graph::MatmulOp>(op) ||
+         llvm::any_of(op->getOperands(), [&](Value operand) { return hasOwnProducts(operand); });
 }
 
 /// `values`: of each expert the one that stands at the same place.
@@ -397,11 +250,11 @@ bool ExpertPeers::align(ArrayRef<Value> values) {
     if (value.getType() != first.getType() || isComputedFromData(value) != isComputedFromData(first))
       return false;
   if (isShare(first)) {
-    share = first;
+    share = share ? share : first;
     peers[first].assign(values.begin(), values.end());
     return llvm::all_of(llvm::enumerate(values), [&](auto one) {
-      return isShare(one.value()) &&
-             one.value().template getDefiningOp<graph::SliceOp>().getOffsets().back() == int64_t(one.index());
+      const ExpertZeros *zeros = analysis.of(one.value());
+      return zeros && !zeros->experts && zeros->expert == int64_t(one.index());
     });
   }
   // A weight, or what is made of weights alone. What adds a vector of weights to rows repeats it for each row.
@@ -434,33 +287,17 @@ bool ExpertPeers::align(ArrayRef<Value> values) {
 }
 
 bool ExpertPeers::compare(const Mixture &mixture) {
-  shares = mixture.shares;
+  tokens = mixture.tokens;
   share = {};
   peers.clear();
-  zeros.clear();
-  return align(mixture.terms) && share && isZeroWithShare(mixture.terms.front());
-}
-
-bool ExpertPeers::isZeroWithShare(Value value) {
-  if (isShare(value) || splatOf(value) == 0.0)
-    return true;
-  Operation *op = value.getDefiningOp();
-  if (!op || !isComputedFromData(value))
-    return false;
-  if (auto known = zeros.find(value); known != zeros.end())
-    return known->second;
-  auto isZero = [&](Value operand) { return isZeroWithShare(operand); };
-  bool result = false;
-  if (isa<graph::MulOp, graph::SwigluOp>(op))
-    result = llvm::any_of(op->getOperands(), isZero);
-  else if (isa<graph::MatmulOp, graph::DivOp>(op))
-    result = isZero(op->getOperand(0));
-  else if (isa<graph::AddOp, graph::SubOp, graph::ConcatOp, graph::ReshapeOp, graph::BroadcastOp, graph::SliceOp,
-               graph::PadOp, graph::CastOp, graph::NegOp, graph::AbsOp, graph::TanhOp, graph::ErfOp, graph::MaximumOp,
-               graph::MinimumOp, graph::SinOp, graph::SqrtOp, graph::Expm1Op, graph::ReduceSumOp>(op))
-    result = llvm::all_of(op->getOperands(), isZero);
-  zeros[value] = result;
-  return result;
+  common.clear();
+  SmallVector<Value> pending{mixture.terms[1]};
+  while (!pending.empty()) {
+    const Value value = pending.pop_back_val();
+    if (common.insert(value).second && value.getDefiningOp())
+      llvm::append_range(pending, value.getDefiningOp()->getOperands());
+  }
+  return align(mixture.terms) && share;
 }
 
 } // namespace ztc

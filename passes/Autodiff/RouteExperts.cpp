@@ -40,9 +40,9 @@ Location withoutNumber(Location first, Location second) {
 /// One mixture's experts on rows in their order.
 class RowLifter {
 public:
-  RowLifter(const Mixture &mixture, ExpertPeers &peers)
-      : mixture(mixture), peers(peers), builder(mixture.sum), loc(mixture.sum->getLoc()), tokens(mixture.placed.tokens),
-        rows(mixture.placed.tokens * mixture.placed.perToken()) {}
+  RowLifter(Mixture &mixture, ExpertPeers &peers, const ExpertZeroAnalysis &analysis)
+      : mixture(mixture), peers(peers), analysis(analysis), builder(mixture.sum), loc(mixture.sum->getLoc()),
+        tokens(mixture.tokens), perToken(int64_t(mixture.choices.size())), rows(tokens * perToken) {}
 
   /// Puts the sum of the chosen experts' rows in place of the sum over all; false, and nothing changed, where an op
   /// cannot be lifted.
@@ -59,16 +59,24 @@ public:
     auto type = RankedTensorType::get({tokens, width}, tensorOf(lifted).getElementType());
     auto combine = graph::CombineOp::create(builder, loc, type, lifted, order, places);
     // Rows that were multiplied with f32 shares are added before they are rounded.
-    Operation *share = peers.firstShare().getDefiningOp();
+    Operation *share = withoutReshapes(peers.firstShare()).getDefiningOp();
     if (isWeighed && share->hasAttr(graph::kWide))
       combine->setAttr(graph::kWide, builder.getUnitAttr());
-    Value sum = combine;
-    sum = reshapeTo(builder, loc, sum, tensorOf(mixture.sum->getResult(0)).getShape());
-    mixture.sum->getResult(0).replaceAllUsesWith(sum);
+    mixture.replaceTerms(reshapeTo(builder, loc, combine, tensorOf(mixture.sum).getShape()));
     return true;
   }
 
+  /// Whether the sum over experts is that over choices: these differ, or two of one expert add up.
+  bool areTermsOfChoices() {
+    if (analysis.areDistinct(mixture.choices))
+      return true;
+    const ExpertZeros &zeros = *analysis.of(peers.firstShare());
+    return !zeros.weights.empty() && !zeros.inside && isProportional(mixture.terms.front());
+  }
+
 private:
+  /// Whether rows of a value are multiples of their share: twice that of a share twice as large.
+  bool isProportional(Value value) const;
   /// How many leading dimensions of a value count the tokens; nothing where none do.
   std::optional<unsigned> leadOf(Value value) const {
     ArrayRef<int64_t> shape = tensorOf(value).getShape();
@@ -100,7 +108,9 @@ private:
   Value liftOp(Operation *op, RankedTensorType type);
   Value liftProduct(graph::MatmulOp product, RankedTensorType type);
   bool weighFirst(Value &term);
-  Value besides(llvm::function_ref<Value(const ChosenShares &)> partOf);
+  Value besides(ArrayRef<TokenColumn> columns);
+  Value weightsOfRows(ArrayRef<Value> shares);
+  Value lookUpShares(ArrayRef<Value> shares);
   void route();
   Value sharesOfRows(Value slice);
   Value dispatch(Value value, Value places);
@@ -114,21 +124,38 @@ private:
                : loc;
   }
 
-  const Mixture &mixture;
+  Mixture &mixture;
   ExpertPeers &peers;
+  const ExpertZeroAnalysis &analysis;
   OpBuilder builder;
   const Location loc;
-  const int64_t tokens, rows;
+  const int64_t tokens, perToken, rows;
   Value order, places, starts;
   llvm::DenseMap<Value, bool> liftable;
   llvm::DenseMap<Value, Value> lifted;
 };
 
+bool RowLifter::isProportional(Value value) const {
+  if (peers.isShare(value))
+    return value == peers.firstShare();
+  auto isReached = [&](Value operand) { return isProportional(operand); };
+  Operation *op = value.getDefiningOp();
+  if (!op || !differs(value))
+    return false;
+  if (isa<graph::MulOp>(op))
+    return llvm::count_if(op->getOperands(), isReached) == 1;
+  if (isa<graph::MatmulOp>(op))
+    return isReached(op->getOperand(0));
+  return isa<graph::AddOp, graph::ReshapeOp, graph::BroadcastOp, graph::SliceOp, graph::CastOp, graph::NegOp>(op) &&
+         llvm::all_of(op->getOperands(), isReached);
+}
+
 bool RowLifter::canLift(Value value) {
   if (auto known = liftable.find(value); known != liftable.end())
     return known->second;
   auto compute = [&] {
-    if (!leadOf(value) || !isa<FloatType>(tensorOf(value).getElementType()))
+    const Type type = tensorOf(value).getElementType();
+    if (!leadOf(value) || !(isa<FloatType>(type) || type.isInteger(1)))
       return false;
     if (peers.isShare(value) || !differs(value) || repeatedVector(value))
       return true;
@@ -159,21 +186,28 @@ bool RowLifter::canLiftOp(Operation *op) {
   return false;
 }
 
-/// What is placed one by one, as columns of one matrix: (T, K).
-Value RowLifter::besides(llvm::function_ref<Value(const ChosenShares &)> partOf) {
+/// Columns as one matrix, (T, K).
+Value RowLifter::besides(ArrayRef<TokenColumn> columns) {
+  auto isWhole = [&](auto one) {
+    return one.value() == TokenColumn{columns[0].value, int64_t(one.index()), int64_t(columns.size())};
+  };
+  if (llvm::all_of(llvm::enumerate(columns), isWhole))
+    return reshapeTo(builder, loc, columns[0].value, {tokens, perToken});
   SmallVector<Value> parts;
-  for (const ChosenShares &chosen : mixture.placed.chosen)
-    parts.push_back(reshapeTo(builder, loc, partOf(chosen), {tokens, chosen.perToken}));
-  if (parts.size() == 1)
-    return parts.front();
-  auto type = tensorOf(parts.front()).clone({tokens, mixture.placed.perToken()});
+  for (const TokenColumn &column : columns) {
+    Value all = reshapeTo(builder, loc, column.value, {tokens, column.perToken});
+    const RankedTensorType one = tensorOf(all).clone({tokens, 1});
+    parts.push_back(column.perToken == 1
+                        ? all
+                        : Value(graph::SliceOp::create(builder, loc, one, all, ArrayRef<int64_t>{0, column.column})));
+  }
+  auto type = tensorOf(parts.front()).clone({tokens, perToken});
   return graph::ConcatOp::create(builder, loc, type, parts, /*axis=*/1);
 }
 
 /// The choices in order of experts.
 void RowLifter::route() {
-  graph::RouteOp route = routeChoices(builder, loc, besides([](const ChosenShares &chosen) { return chosen.choices; }),
-                                      mixture.placed.count);
+  graph::RouteOp route = routeChoices(builder, loc, besides(mixture.choices), mixture.count);
   order = route.getOrder();
   places = route.getPlaces();
   starts = route.getStarts();
@@ -184,20 +218,73 @@ Value RowLifter::dispatch(Value value, Value of) {
   return graph::DispatchOp::create(builder, loc, type.clone({rows, type.getDimSize(1)}), value, order, of);
 }
 
+/// What the shares of all experts (T, 1) are where they were chosen, (T, K), if they are known by choice; else null.
+Value RowLifter::weightsOfRows(ArrayRef<Value> shares) {
+  TokenColumns weights;
+  for (auto [expert, share] : llvm::enumerate(shares)) {
+    const ExpertZeros &zeros = *analysis.of(share);
+    if (zeros.weights.size() != zeros.choices.size())
+      return {};
+    TokenColumns own;
+    for (const TokenColumn &choice : mixture.choices) {
+      const auto *found = llvm::find(zeros.choices, choice);
+      if (found == zeros.choices.end())
+        return {};
+      own.push_back(zeros.weights[found - zeros.choices.begin()]);
+    }
+    if (expert > 0 && own != weights)
+      return {};
+    weights = std::move(own);
+  }
+  return besides(weights);
+}
+
+/// The shares of each token's chosen experts (T, K), from those of all experts (T, 1) each.
+Value RowLifter::lookUpShares(ArrayRef<Value> shares) {
+  Value all;
+  for (auto [expert, share] : llvm::enumerate(shares)) {
+    auto slice = withoutReshapes(share).getDefiningOp<graph::SliceOp>();
+    const ExpertZeros *zeros = slice ? analysis.of(slice.getX()) : nullptr;
+    const bool isPart = zeros && zeros->experts == Digit{1, mixture.count} &&
+                        zeros->tokens == Digit{mixture.count, tokens} && (expert == 0 || slice.getX() == all);
+    all = isPart ? slice.getX() : Value();
+    if (!all)
+      break;
+  }
+  if (!all) {
+    SmallVector<Value> columns;
+    for (Value share : shares)
+      columns.push_back(reshapeTo(builder, loc, share, {tokens, 1}));
+    all = graph::ConcatOp::create(builder, loc, tensorOf(shares.front()).clone({tokens, mixture.count}), columns,
+                                  /*axis=*/1);
+  }
+  const RankedTensorType type = tensorOf(all);
+  Value table = reshapeTo(builder, loc, all, {type.getNumElements(), 1});
+  const Type i32 = builder.getI32Type();
+  graph::Expr choices(builder, loc, besides(mixture.choices));
+  auto row = graph::IotaOp::create(builder, loc, RankedTensorType::get({tokens, perToken}, i32), /*dimension=*/0);
+  Value indices = (choices.with(row) * double(mixture.count) + graph::castTo(choices, i32)).value();
+  return graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table,
+                                    reshapeTo(builder, loc, indices, {rows}));
+}
+
 /// The chosen experts' shares, a row each.
-Value RowLifter::sharesOfRows(Value slice) {
-  Value chosen = besides([](const ChosenShares &one) { return one.shares; });
-  if (mixture.shares != mixture.placed.all) {
-    const RankedTensorType type = tensorOf(mixture.shares);
-    Value table = reshapeTo(builder, loc, mixture.shares, {type.getNumElements(), 1});
-    auto lookup = graph::EmbeddingOp::create(builder, loc, type.clone({rows, 1}), table,
-                                             reshapeTo(builder, loc, mixture.placed.chosen.front().indices, {rows}));
-    lookup->setDiscardableAttrs(slice.getDefiningOp()->getDiscardableAttrDictionary());
-    chosen = lookup;
+Value RowLifter::sharesOfRows(Value share) {
+  ArrayRef<Value> all = peers.of(share);
+  const RankedTensorType type = tensorOf(share).clone({rows, 1});
+  auto inside = [&](Value one) { return analysis.of(one)->inside; };
+  if (const std::optional<double> same = inside(share);
+      same && llvm::all_of(all, [&](Value one) { return inside(one) == same; }))
+    return graph::makeConstant(builder, loc, type, *same);
+  const DictionaryAttr attributes = withoutReshapes(share).getDefiningOp()->getDiscardableAttrDictionary();
+  Value chosen = weightsOfRows(all);
+  if (!chosen) {
+    chosen = lookUpShares(all);
+    chosen.getDefiningOp()->setDiscardableAttrs(attributes);
   }
   chosen = reshapeTo(builder, loc, chosen, {rows, 1});
   Value shares = dispatch(chosen, reshapeTo(builder, loc, places, {rows, 1}));
-  shares.getDefiningOp()->setDiscardableAttrs(slice.getDefiningOp()->getDiscardableAttrDictionary());
+  shares.getDefiningOp()->setDiscardableAttrs(attributes);
   return shares;
 }
 
@@ -243,7 +330,7 @@ Value RowLifter::lift(Value value) {
       // The product of a column of ones with each expert's vector as a matrix of one row.
       const int64_t width = type.getShape().back();
       Value ones = graph::makeConstant(builder, loc, type.clone({rows, 1}), 1);
-      Value matrices = stacked(vector, {mixture.placed.count, 1, width});
+      Value matrices = stacked(vector, {mixture.count, 1, width});
       Value repeated = graph::GroupedMatmulOp::create(builder, locationOf(value), type.clone({rows, width}), ones,
                                                       matrices, starts, /*transpose_b=*/false);
       return reshapeTo(builder, loc, repeated, type.getShape());
@@ -269,7 +356,7 @@ Value RowLifter::liftProduct(graph::MatmulOp product, RankedTensorType type) {
   if (!differs(product.getB()))
     return graph::MatmulOp::create(builder, where, type, x, product.getB(), false, product.getTransposeB());
   const RankedTensorType one = tensorOf(product.getB());
-  Value w = stacked(product.getB(), {mixture.placed.count, one.getDimSize(0), one.getDimSize(1)});
+  Value w = stacked(product.getB(), {mixture.count, one.getDimSize(0), one.getDimSize(1)});
   return graph::GroupedMatmulOp::create(builder, where, type, x, w, starts, product.getTransposeB());
 }
 
@@ -322,14 +409,19 @@ bool RowLifter::weighFirst(Value &term) {
   return false;
 }
 
+/// A mixture that stays as it is, and why.
+struct DenseMixture {
+  Operation *sum;
+  size_t perToken;
+  int64_t count;
+  StringRef reason;
+};
+
 /// Of mixtures that stay as they are: that is much more work.
-void warn(ArrayRef<const Mixture *> dense) {
-  const PlacedShares &placed = dense.front()->placed;
-  InFlightDiagnostic warning = dense.front()->sum->emitWarning();
-  warning
-      << "each token chose " << placed.perToken() << " of " << placed.count
-      << " experts, and all of them compute it: they differ in more than weights, or have an op that asks which token "
-         "it computes, as dropout does";
+void warn(ArrayRef<DenseMixture> dense) {
+  InFlightDiagnostic warning = dense.front().sum->emitWarning();
+  warning << "each token chose " << dense.front().perToken << " of " << dense.front().count
+          << " experts, and all of them compute it: " << dense.front().reason;
   if (dense.size() > 1)
     warning << "; so in " << dense.size() - 1 << " more";
 }
@@ -337,27 +429,43 @@ void warn(ArrayRef<const Mixture *> dense) {
 struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      const SmallVector<Mixture> mixtures = findMixtures(function);
+      const ExpertZeroAnalysis analysis(function);
+      SmallVector<Mixture> mixtures = findMixtures(function, analysis);
       if (mixtures.empty())
         continue;
-      SmallVector<const Mixture *> dense;
-      ExpertPeers peers(function);
-      for (const Mixture &mixture : mixtures) {
+      SmallVector<DenseMixture> dense;
+      ExpertPeers peers(function, analysis);
+      for (Mixture &mixture : mixtures) {
+        const Location where = mixture.sum.getLoc();
         auto options = remark::RemarkOpts::name("mixture").category(DEBUG_TYPE).function(function.getName());
-        if (peers.compare(mixture) && RowLifter(mixture, peers).run()) {
-          remark::passed(mixture.sum->getLoc(), options)
-              << std::to_string(mixture.placed.perToken()) << " of " << std::to_string(mixture.placed.count)
-              << " experts compute each token";
+        const StringRef reason = route(mixture, peers, analysis);
+        if (reason.empty()) {
+          remark::passed(where, options) << std::to_string(mixture.choices.size()) << " of "
+                                         << std::to_string(mixture.count) << " experts compute each token";
           continue;
         }
-        dense.push_back(&mixture);
-        remark::missed(mixture.sum->getLoc(), options) << "every expert computes every token";
+        dense.push_back({mixture.sum, mixture.choices.size(), mixture.count, reason});
+        remark::missed(where, options) << "every expert computes every token: " << reason.str();
       }
       // Once: other functions are made of the same graph.
       if (!dense.empty() && (graph::isEntry(function, graph::Entry::Eval) || !function->hasAttr(graph::kEntry)))
         warn(dense);
       eraseDeadOps(function.getBody().front());
     }
+  }
+
+  /// Lets the chosen experts compute a mixture's tokens; else nothing is changed, and the result says why.
+  static StringRef route(Mixture &mixture, ExpertPeers &peers, const ExpertZeroAnalysis &analysis) {
+    if (mixture.terms.empty())
+      return "what an expert adds is not 0 where its share is 0";
+    if (!peers.compare(mixture))
+      return "they differ in more than weights";
+    RowLifter lifter(mixture, peers, analysis);
+    if (!lifter.areTermsOfChoices())
+      return "a token may choose one expert twice";
+    if (!lifter.run())
+      return "they have an op that asks which token it computes, as dropout does";
+    return "";
   }
 };
 } // namespace

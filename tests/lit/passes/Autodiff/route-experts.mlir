@@ -1,7 +1,8 @@
 // RUN: ztc-opt %s --ztc-route-experts --split-input-file | FileCheck %s
 // RUN: ztc-opt %s --ztc-route-experts --split-input-file --remarks-filter=ztc-route-experts 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // REMARK: [Passed] mixture {{.*}} experts compute each token
-// REMARK: warning: each token chose 1 of 2 experts, and all of them compute it: they differ in more than weights
+// REMARK: [Missed] mixture {{.*}}what an expert adds is not 0 where its share is 0
+// REMARK: warning: each token chose 1 of 2 experts, and all of them compute it: what an expert adds is not 0 where its share is 0
 
 // One of two experts for each of four tokens: the chosen experts' rows, in the order of the experts, are multiplied with a stack of the weights. The share
 // multiplies what the last product reads.
