@@ -1,4 +1,5 @@
 #include "frontends/huggingface/Checkpoint.h"
+#include "frontends/onnx/Model.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -75,13 +76,6 @@ void Checkpoint::choosePrefix(const std::string &given, const std::string &embed
   }
 }
 
-static std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
-
 std::string Checkpoint::quantizedFormat(const SafetensorsTensor &tensor) const {
   if (files->find(tensor.name + ".quant_state.bitsandbytes__fp4"))
     return "fp4";
@@ -101,7 +95,7 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   uint64_t bytes = 4;
   for (int64_t size : shape)
     if (__builtin_mul_overflow(bytes, uint64_t(size), &bytes) || bytes > uint64_t(1) << 60) {
-      missing.push_back(tensor.name + " " + shapeText(shape) + " is larger than any tensor");
+      missing.push_back(tensor.name + " " + importer::shapeText(shape) + " is larger than any tensor");
       return tensor;
     }
   tensor.bytes = bytes;
@@ -112,7 +106,7 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   }
   auto found = files->find(tensor.name);
   if (!found) {
-    missing.push_back(tensor.name + " " + shapeText(shape) + " is missing");
+    missing.push_back(tensor.name + " " + importer::shapeText(shape) + " is missing");
     return tensor;
   }
   if (const std::string format = quantizedFormat(*found->tensor); !format.empty()) {
@@ -124,8 +118,8 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
     return tensor;
   }
   if (found->tensor->shape != shape) {
-    missing.push_back(tensor.name + " has shape " + shapeText(found->tensor->shape) + ", config.json asks for " +
-                      shapeText(shape));
+    missing.push_back(tensor.name + " has shape " + importer::shapeText(found->tensor->shape) +
+                      ", config.json asks for " + importer::shapeText(shape));
     return tensor;
   }
   tensor.typeName = found->tensor->typeName;

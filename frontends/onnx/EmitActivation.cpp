@@ -1,6 +1,7 @@
 // Emission of activations and of elementary functions that graph has no op for. Arguments of exp, log and sqrt are kept
 // in range on both branches of a selection: a derivative goes through both, and zero times infinity is not a number.
 #include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/Formulas.h"
 #include <cmath>
 
 using namespace mlir;
@@ -25,15 +26,26 @@ template <typename OpTy> Expr emit(const Expr &a, const Expr &b) {
 template <typename OpTy> Expr emit(const Expr &x) {
   return x.with(OpTy::create(x.builder(), x.loc(), x.value()));
 }
-Expr larger(const Expr &a, const Expr &b) {
-  return emit<graph::MaximumOp>(a, b);
-}
-Expr smaller(const Expr &a, const Expr &b) {
-  return emit<graph::MinimumOp>(a, b);
-}
 Expr tanhOf(const Expr &x) {
   return x.with(graph::TanhOp::create(x.builder(), x.loc(), x.value()));
 }
+
+} // namespace
+
+Expr larger(const Expr &a, const Expr &b) {
+  return emit<graph::MaximumOp>(a, b);
+}
+
+Expr smaller(const Expr &a, const Expr &b) {
+  return emit<graph::MinimumOp>(a, b);
+}
+
+Expr geluByTanh(const Expr &x) {
+  return x * 0.5 * (tanhOf((x + power(x, 3) * 0.044715) * 0.7978845608028654) + 1.0);
+}
+
+namespace {
+
 Expr absoluteOf(const Expr &x) {
   return x.with(graph::AbsOp::create(x.builder(), x.loc(), x.value()));
 }
@@ -49,7 +61,7 @@ Expr softplusOf(const Expr &x) {
 /// 0.5 x (1 + erf(x / sqrt 2)), or its tanh form.
 Expr gelu(Emitter &e, const Expr &x) {
   if (e.node->text("approximate", "none") == "tanh")
-    return x * 0.5 * (tanhOf((x + power(x, 3) * 0.044715) * 0.7978845608028654) + 1.0);
+    return geluByTanh(x);
   Expr scaled = x * 0.7071067811865476;
   return x * 0.5 * (x.with(graph::ErfOp::create(e.builder, e.loc, scaled.value())) + 1.0);
 }

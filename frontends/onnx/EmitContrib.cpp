@@ -1,6 +1,7 @@
 // Emission of the operators that onnxruntime's optimizer and model builder write (domain com.microsoft), in plain
 // graph ops.
 #include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/Formulas.h"
 
 using namespace mlir;
 
@@ -85,17 +86,11 @@ LogicalResult biasGelu(Emitter &e) {
   return success();
 }
 
-/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 LogicalResult fastGelu(Emitter &e) {
   mlir::Value x = biased(e);
   if (!x)
     return failure();
-  OpBuilder &b = e.builder;
-  mlir::Value cube = graph::PowerOp::create(b, e.loc, x.getType(), x, b.getF64FloatAttr(3));
-  mlir::Value inner = graph::AddOp::create(b, e.loc, x, times(e, cube, 0.044715));
-  mlir::Value tanh = graph::TanhOp::create(b, e.loc, times(e, inner, 0.7978845608028654));
-  mlir::Value sum = graph::AddOp::create(b, e.loc, tanh, splatLike(b, e.loc, x, 1));
-  e.define(0, graph::MulOp::create(b, e.loc, times(e, x, 0.5), sum));
+  e.define(0, geluByTanh(e.expr(x)).value());
   return success();
 }
 
@@ -153,6 +148,7 @@ LogicalResult biasSoftmax(Emitter &e) {
 
 void addContribEmission(llvm::StringMap<EmitFunction> &t) {
   addContribAttentionEmission(t);
+  addExpertEmission(t);
   t["com.microsoft::SkipSimplifiedLayerNormalization"] = skipRmsNorm;
   t["com.microsoft::SkipLayerNormalization"] = skipLayerNorm;
   t["com.microsoft::SimplifiedLayerNormalization"] = t.lookup("SimplifiedLayerNormalization");

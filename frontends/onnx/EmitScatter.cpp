@@ -69,19 +69,20 @@ Expr addedUp(Emitter &e, const Places &places, mlir::Value updates) {
   return e.expr(castElements(e.builder, e.loc, sums, typeOf(updates).getElementType()));
 }
 
+/// `base` (rows, width), and the updates at their places, which differ.
+Expr written(Emitter &e, const Places &places, const Expr &base, mlir::Value updates) {
+  mlir::Value ones = splat(e.builder, e.loc, RankedTensorType::get({places.count, 1}, e.builder.getF32Type()), 1);
+  Expr sums = addedUp(e, places, updates), hits = addedUp(e, places, ones), isHit = hits > zeroLike(hits);
+  return select(broadcastLike(isHit, base), sums, base);
+}
+
 /// Without a reduction ONNX wants places to differ.
 LogicalResult scatterData(Emitter &e, const Places &places, mlir::Value base, mlir::Value updates, StringRef reduction,
                           mlir::Value &result) {
   if (reduction != "none" && reduction != "add")
     return e.fail("scatters by computed indices with reduction '" + reduction + "', which ztc does not emit");
-  Expr sums = addedUp(e, places, updates), old = e.expr(base);
-  if (reduction == "add") {
-    result = (old + sums).value();
-    return success();
-  }
-  mlir::Value ones = splat(e.builder, e.loc, RankedTensorType::get({places.count, 1}, e.builder.getF32Type()), 1);
-  Expr hits = addedUp(e, places, ones), isHit = hits > zeroLike(hits);
-  result = select(broadcastLike(isHit, old), sums, old).value();
+  Expr old = e.expr(base);
+  result = (reduction == "add" ? old + addedUp(e, places, updates) : written(e, places, old, updates)).value();
   return success();
 }
 
@@ -116,6 +117,17 @@ LogicalResult scatterND(Emitter &e) {
 }
 
 } // namespace
+
+Expr placedAmongZeros(Emitter &e, const Expr &indices, const Expr &values, int64_t size) {
+  const int64_t tokens = indices.dim(0);
+  Places places;
+  places.rows = tokens * size;
+  places.count = tokens * indices.dim(1);
+  Expr row = indices.with(iotaOf(e.builder, e.loc, indices.type().getShape(), 0));
+  places.value = reshape(row * double(size) + indices, {places.count}).value();
+  mlir::Value zeros = splat(e.builder, e.loc, RankedTensorType::get({places.rows, 1}, values.elementType()), 0);
+  return reshape(written(e, places, e.expr(zeros), reshape(values, {places.count, 1}).value()), {tokens, size});
+}
 
 void addScatterEmission(llvm::StringMap<EmitFunction> &t) {
   t["ScatterElements"] = scatterElements;

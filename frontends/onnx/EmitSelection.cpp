@@ -1,5 +1,5 @@
 // Emission of what picks by value or by place: largest elements, one-hot rows, triangles, running sums.
-#include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/EmitPlaces.h"
 #include <limits>
 
 using namespace mlir;
@@ -22,6 +22,24 @@ Expr indexOfLargest(const Expr &x, bool last) {
   Expr found = reduceMaxLast(select(isMost, rank, constantLike(rank, -1)));
   return last ? found : double(n - 1) - found;
 }
+
+} // namespace
+
+LargestOfRows largestOfRows(const Expr &rows, const Expr &order, int64_t k) {
+  LargestOfRows found;
+  Expr left = order,
+       place = castTo(rows.with(iotaOf(rows.builder(), rows.loc(), rows.type().getShape(), rows.rank() - 1)),
+                      left.elementType());
+  for (int64_t round = 0; round < k; ++round) {
+    Expr index = indexOfLargest(left, /*last=*/false), isIt = place == broadcastLike(index, left);
+    found.values.push_back(reduceSumLast(select(isIt, rows, zeroLike(rows))));
+    found.indices.push_back(castTo(index, rows.builder().getI32Type()));
+    left = select(isIt, constantLike(left, -std::numeric_limits<double>::infinity()), left);
+  }
+  return found;
+}
+
+namespace {
 
 /// Elements as floats of the same order; integers beyond 2^24 may tie.
 Expr asReal(const Expr &x) {
@@ -56,24 +74,17 @@ LogicalResult topK(Emitter &e) {
   Expr rows = e.expr(axisToBack(e.builder, e.loc, x, axis, inverse)), left = asReal(rows);
   if (!largest)
     left = -left;
-  Expr place = castTo(e.expr(iotaOf(e.builder, e.loc, rows.type().getShape(), rank - 1)), left.elementType());
-  SmallVector<Expr> values, indices;
-  for (int64_t round = 0; round < k; ++round) {
-    Expr index = indexOfLargest(left, /*last=*/false), isIt = place == broadcastLike(index, left);
-    values.push_back(reduceSumLast(select(isIt, rows, zeroLike(rows))));
-    indices.push_back(castTo(index, e.builder.getI32Type()));
-    left = select(isIt, constantLike(left, -std::numeric_limits<double>::infinity()), left);
-  }
-  auto joined = [&](SmallVector<Expr> &parts) {
+  LargestOfRows found = largestOfRows(rows, left, k);
+  auto joined = [&](ArrayRef<Expr> parts) {
     SmallVector<int64_t> shape(rows.type().getShape());
     shape.back() = k;
     if (parts.empty())
       return sliceOf(e.builder, e.loc, rows.value(), SmallVector<int64_t>(rank, 0), shape);
     return transposeTo(e.builder, e.loc, graph::concat(parts, rank - 1).value(), inverse);
   };
-  e.define(0, joined(values));
+  e.define(0, joined(found.values));
   if (e.hasOutput(1))
-    e.define(1, k ? joined(indices)
+    e.define(1, k ? joined(found.indices)
                   : splat(e.builder, e.loc, RankedTensorType::get(e.outputShape(1), e.builder.getI32Type()), 0));
   return success();
 }

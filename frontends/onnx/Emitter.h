@@ -140,5 +140,6 @@ void addRecurrenceEmission(llvm::StringMap<EmitFunction> &table);
 /// After the default domain's: some are the same.
 void addContribEmission(llvm::StringMap<EmitFunction> &table);
 void addContribAttentionEmission(llvm::StringMap<EmitFunction> &table);
+void addExpertEmission(llvm::StringMap<EmitFunction> &table);
 
 } // namespace ztc::importer

@@ -78,8 +78,8 @@ void fusedMatMul(KernelContext &c) {
 } // namespace
 
 void addContribKernels(llvm::StringMap<Kernel> &t) {
-  for (const char *op :
-       {"SimplifiedLayerNormalization", "Gelu", "BiasGelu", "FastGelu", "QuickGelu", "BiasSoftmax", "RotaryEmbedding"})
+  for (const char *op : {"SimplifiedLayerNormalization", "Gelu", "BiasGelu", "FastGelu", "QuickGelu", "BiasSoftmax",
+                         "RotaryEmbedding", "MoE"})
     t[("com.microsoft::" + llvm::Twine(op)).str()] = {sameAsFirst, 0, false, 0};
   t["com.microsoft::SkipSimplifiedLayerNormalization"] = {skipNorm, 0, false, 0};
   t["com.microsoft::SkipLayerNormalization"] = {skipNorm, 0, false, 0};

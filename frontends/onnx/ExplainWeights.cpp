@@ -18,13 +18,6 @@ using llvm::formatv;
 namespace ztc::importer {
 namespace {
 
-std::string shapeText(ArrayRef<int64_t> shape) {
-  std::string text = "(";
-  for (auto [i, size] : llvm::enumerate(shape))
-    text += (i ? ", " : "") + std::to_string(size);
-  return text + ")";
-}
-
 /// One parameter of the graph and what is known of where it comes from.
 struct Candidate {
   TensorView tensor; ///< no bytes: the graph was exported without its weights

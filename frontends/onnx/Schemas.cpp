@@ -114,6 +114,12 @@ constexpr OwnSchema kOwnSchemas[] = {
      "output:T present_state?:S", "q_num_heads!:i kv_num_heads!:i update_rule:s scale:f chunk_size:i state_window:i"},
     {"com.microsoft::CausalConvWithState", "input:T weight:T bias?:T past_state?:T", "output:T present_state?:T",
      "ndim:i activation:s state_window:i"},
+    {"com.microsoft::MoE",
+     "input:T router_probs:T fc1_experts_weights:T fc1_experts_bias?:T fc2_experts_weights:T fc2_experts_bias?:T "
+     "fc3_experts_weights?:T fc3_experts_bias?:T",
+     "output:T",
+     "activation_type:s activation_alpha:f activation_beta:f k:i normalize_routing_weights:i swiglu_fusion:i "
+     "swiglu_limit:f use_sparse_mixer:i"},
     {"com.microsoft::Gelu", "X:T", "Y:T", ""},
     {"com.microsoft::QuickGelu", "X:T", "Y:T", "alpha:f"},
     {"com.microsoft::FastGelu", "X:T bias?:T", "Y:T", ""},

@@ -37,13 +37,6 @@ std::string absolute(llvm::StringRef path) {
   return std::string(result);
 }
 
-std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  std::string text = "(";
-  for (auto [i, size] : llvm::enumerate(shape))
-    text += (i ? ", " : "") + std::to_string(size);
-  return text + ")";
-}
-
 /// A tensor of the checkpoint under one of the parameter's names.
 std::optional<SafetensorsCollection::Found> findTensor(const SafetensorsCollection &files, const Parameter &parameter) {
   for (const std::string &name : checkpointNames(parameter))
