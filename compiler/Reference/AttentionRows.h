@@ -47,10 +47,10 @@ AttentionRow attentionRow(const AttentionHead &head, int64_t query);
 /// sum_d dout[query][d] * out[d]
 double attentionDelta(const AttentionHead &head, int64_t query, const double *out);
 
-/// Of a query and a key that it sees: p = exp(cap(scale * q k) - lse), ds = p * (dout v - delta) * scale * the cap's
-/// slope.
+/// Of a query and a key that it sees: p = exp(cap(scale * q k) - lse), dp = dout v, ds = p * (dp - delta) * scale * the
+/// cap's slope.
 struct PairGradient {
-  double p, ds;
+  double p, dp, ds;
 };
 PairGradient pairGradient(const AttentionHead &head, int64_t query, int64_t key, double lse, double delta);
 

@@ -146,7 +146,8 @@ double attentionDelta(const AttentionHead &head, int64_t query, const double *ou
 PairGradient pairGradient(const AttentionHead &head, int64_t query, int64_t key, double lse, double delta) {
   const double score = head.scale * dot(head.q[query], head.k[key], head.width);
   const double p = std::exp(head.capped(score) - lse);
-  return {p, p * (dot(head.dout[query], head.v[key], head.width) - delta) * head.scale * head.slopeAt(score)};
+  const double dp = dot(head.dout[query], head.v[key], head.width);
+  return {p, dp, p * (dp - delta) * head.scale * head.slopeAt(score)};
 }
 
 void addAttentionRules(RuleTable &table) {

@@ -238,7 +238,7 @@ LibraryLaunch softmaxGradLaunch(const AttentionCall &call, const AttentionBlock 
     const double lse = rowOf(launch.memory(2), call.f32, row, 1)[0],
                  delta = rowOf(launch.memory(3), call.f32, row, 1)[0];
     for (int64_t column = 0; column < int64_t(llvm::alignTo(uint64_t(block.columns), 16)); ++column) {
-      PairGradient pair{0, 0};
+      PairGradient pair{};
       if (column < block.columns && head.sees(first + row, column))
         pair = pairGradient(head, first + row, column, lse, delta);
       const double relative = libraryTolerance(call.type);
@@ -443,27 +443,36 @@ private:
 
   /// A row of a result as it is added up.
   struct Sums {
-    std::vector<double> numbers, squares;
-    explicit Sums(int64_t width) : numbers(size_t(width), 0), squares(size_t(width), 0) {}
-    void add(double weight, const double *row) {
+    std::vector<double> numbers, squares, cancelled;
+    explicit Sums(int64_t width) : numbers(size_t(width), 0), squares(size_t(width), 0), cancelled(size_t(width), 0) {}
+    /// `cancels`: what the weight is a difference of, where it may be far smaller.
+    void add(double weight, const double *row, double cancels = 0) {
       for (size_t d = 0; d < numbers.size(); ++d) {
         numbers[d] += weight * row[d];
         squares[d] += weight * row[d] * weight * row[d];
+        cancelled[d] += cancels * row[d] * cancels * row[d];
       }
     }
   };
 
+  /// What p * (dp - delta) * scale is a difference of: both are sums of f32 in every precision.
+  double cancelsIn(const PairGradient &pair, double delta) const {
+    return pair.p * std::max(std::abs(pair.dp), std::abs(delta)) * call.scale;
+  }
+
   /// The numbers of a row may be off by a part of the largest: weights are rounded each for itself, so that the root of
-  /// the squares counts where terms cancel.
+  /// the squares counts where terms cancel. What weights are differences of is off by a part of itself.
   void expectNumbers(unsigned buffer, int64_t element, const Sums &sums) {
     // What a score of f32 is off by grows with it.
     const double growth = call.type.isF32() ? std::max(1.0, std::abs(call.scale) * std::sqrt(double(call.width))) : 1;
-    double largest = 0;
-    for (auto [number, square] : llvm::zip_equal(sums.numbers, sums.squares))
+    double largest = 0, cancelled = 0;
+    for (auto [number, square, lost] : llvm::zip_equal(sums.numbers, sums.squares, sums.cancelled)) {
       largest = std::max({largest, std::abs(number), std::sqrt(square)});
+      cancelled = std::max(cancelled, std::sqrt(lost));
+    }
     for (auto [index, number] : llvm::enumerate(sums.numbers))
       launch.expect(buffer, call.type, element + int64_t(index), number, 0,
-                    largest * growth * libraryTolerance(call.type));
+                    growth * (largest * libraryTolerance(call.type) + cancelled * libraryTolerance(call.f32)));
   }
 
   void expectRow(const HeadBlock &block, int64_t row) {
@@ -489,8 +498,10 @@ private:
     }
     head.dout = headOf(at.dout, block.batch, block.head, call.heads, row, row + 1);
     const auto [lse, delta] = statisticsOf(block.batch, block.head, row);
-    for (int64_t j = first; j < end; ++j)
-      sums.add(pairGradient(head, row, j, lse, delta).ds, head.k[j]);
+    for (int64_t j = first; j < end; ++j) {
+      const PairGradient pair = pairGradient(head, row, j, lse, delta);
+      sums.add(pair.ds, head.k[j], cancelsIn(pair, delta));
+    }
     expectNumbers(at.dq, own, sums);
   }
 
@@ -521,7 +532,7 @@ private:
       for (int64_t i = first; i < end; ++i) {
         const auto [lse, delta] = statisticsOf(block.batch, query, i);
         const PairGradient pair = pairGradient(head, i, row, lse, delta);
-        dk.add(pair.ds, head.q[i]);
+        dk.add(pair.ds, head.q[i], cancelsIn(pair, delta));
         dv.add(pair.p, head.dout[i]);
       }
     }
