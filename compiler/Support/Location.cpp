@@ -1,8 +1,12 @@
 #include "compiler/Support/Location.h"
 #include "mlir/IR/Location.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
+
+/// What lists of transformer blocks are called.
+static constexpr StringRef kBlockLists[] = {"layers", "layer", "h", "blocks", "block"};
 
 std::string ztc::scopeOf(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))
@@ -23,7 +27,7 @@ int64_t ztc::layerOf(StringRef name) {
   llvm::SplitString(name, parts, "./");
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
     int64_t layer;
-    if ((parts[i] == "layers" || parts[i] == "h") && !parts[i + 1].getAsInteger(10, layer) && layer >= 0)
+    if (llvm::is_contained(kBlockLists, parts[i]) && !parts[i + 1].getAsInteger(10, layer) && layer >= 0)
       return layer;
   }
   return -1;

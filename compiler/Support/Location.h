@@ -11,7 +11,8 @@ namespace ztc {
 /// locations and call sites; empty where there is none.
 std::string scopeOf(mlir::Location location);
 
-/// The transformer block of a module path or parameter name: the N of `layers.N` or `h.N`; -1 where there is none.
+/// The transformer block of a module path or parameter name: the N of `layers.N`, `layer.N`, `h.N`, `blocks.N` or
+/// `block.N`; -1 where there is none.
 int64_t layerOf(llvm::StringRef name);
 
 /// The transformer block of an op by its location; -1 where there is none.

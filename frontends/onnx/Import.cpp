@@ -1,7 +1,6 @@
 #include "frontends/onnx/Import.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/ArgumentAttributes.h"
-#include "compiler/Support/Location.h"
 #include "frontends/onnx/Aliases.h"
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/BuilderNames.h"
@@ -12,6 +11,7 @@
 #include "frontends/onnx/FoldedStatistics.h"
 #include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/LayerIdioms.h"
+#include "frontends/onnx/LayerNumbers.h"
 #include "frontends/onnx/PaddingRow.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
@@ -370,8 +370,11 @@ private:
     report.vocabulary = cast<RankedTensorType>(forward.getResultTypes()[0]).getShape().back();
     OpBuilder builder(&context);
     ArgumentAttributes marks(forward);
+    std::vector<NamedShape> named;
     for (const Parameter &parameter : emitter.parameters())
-      if (const int64_t layer = layerOf(parameter.name); layer >= 0) {
+      named.push_back({parameter.name, cast<RankedTensorType>(parameter.argument.getType()).getShape()});
+    for (auto [parameter, layer] : llvm::zip_equal(emitter.parameters(), layersOf(named)))
+      if (layer >= 0) {
         report.layers = std::max(report.layers, layer + 1);
         marks.set(parameter.argument.getArgNumber(), graph::kLayer, builder.getI64IntegerAttr(layer));
       }

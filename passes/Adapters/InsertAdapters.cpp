@@ -1,7 +1,6 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/ArgumentAttributes.h"
-#include "compiler/Support/Location.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Adapters/Magnitude.h"
@@ -71,6 +70,7 @@ public:
       FailureOr<BlockArgument> weight = parameter(entry);
       if (failed(weight))
         return failure();
+      layer = forward.getArgAttrOfType<IntegerAttr>(weight->getArgNumber(), graph::kLayer);
       if (DictionaryAttr base = entry.source("base"))
         forward.setArgAttr(weight->getArgNumber(), graph::kSource, base);
       StringRef kind = entry.text("kind");
@@ -126,11 +126,9 @@ private:
     if (source) {
       auto stored = source.getAs<DenseI64ArrayAttr>("shape");
       if (stored && stored.asArrayRef() != shape) {
-        auto text = [](ArrayRef<int64_t> dimensions) {
-          std::string joined;
-          for (int64_t dimension : dimensions)
-            joined += (joined.empty() ? "" : ", ") + std::to_string(dimension);
-          return "[" + joined + "]";
+        auto text = [](ArrayRef<int64_t> sizes) {
+          return "[" + llvm::join(llvm::map_range(sizes, [](int64_t size) { return std::to_string(size); }), ", ") +
+                 "]";
         };
         return emitError(forward.getLoc(), "the adapter's '")
                    << name << "' has the shape " << text(stored.asArrayRef()) << ", the model needs " << text(shape),
@@ -142,8 +140,8 @@ private:
     NamedAttrList attributes;
     attributes.push_back(graph::namedRole(builder.getContext(), graph::Role::Parameter));
     attributes.append(graph::kName, builder.getStringAttr(name));
-    if (const int64_t layer = layerOf(StringRef(name.str())); layer >= 0)
-      attributes.append(graph::kLayer, builder.getI64IntegerAttr(layer));
+    if (layer)
+      attributes.append(graph::kLayer, layer);
     if (source || start)
       attributes.append(graph::kSource, source ? source : start);
     if (failed(forward.insertArgument(index, type, attributes.getDictionary(builder.getContext()), loc)))
@@ -570,6 +568,7 @@ private:
 
   func::FuncOp forward;
   OpBuilder builder;
+  IntegerAttr layer; ///< the block of the current entry's weight
   DenseMap<Value, std::optional<SmallVector<adapters::WeightProduct>>> productsOfWeight;
   /// The factors that the experts of one stack share.
   struct Stack {

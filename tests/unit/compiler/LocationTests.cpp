@@ -108,10 +108,12 @@ TEST(TransformerBlocks, AreThoseOfTheModulePaths) {
   }
 }
 
-TEST(Location, LayerIsTheNumberAfterLayersOrH) {
+TEST(Location, LayerIsTheNumberAfterAListOfBlocks) {
   EXPECT_EQ(ztc::layerOf("model.layers.3.self_attn.q_proj"), 3);
   EXPECT_EQ(ztc::layerOf("layers.12"), 12);
   EXPECT_EQ(ztc::layerOf("transformer.h.7.mlp"), 7);
+  EXPECT_EQ(ztc::layerOf("transformer.blocks.2.ffn"), 2);
+  EXPECT_EQ(ztc::layerOf("encoder.layer.1"), 1);
   EXPECT_EQ(ztc::layerOf("/model/layers.4/mlp/Mul"), 4);
   EXPECT_EQ(ztc::layerOf("model.embed_tokens.weight"), -1);
   EXPECT_EQ(ztc::layerOf("model.layers.norm"), -1);
