@@ -117,7 +117,7 @@ private:
       return combine.getPlaces() == route.op.getPlaces();
     if (auto slice = dyn_cast<graph::SliceOp>(op))
       return tensorOf(slice.getX()).getDimSize(0) == rows && isMadeInOrder(slice.getX(), route);
-    return (isa<graph::ReshapeOp>(op) || isByElement(op)) &&
+    return (isa<graph::ReshapeOp, graph::SoftmaxOp>(op) || isByElement(op)) &&
            llvm::all_of(op->getOperands(), [&](Value operand) { return isMadeInOrder(operand, route); });
   }
 

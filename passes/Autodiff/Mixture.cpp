@@ -189,7 +189,7 @@ bool areEquivalent(Value a, Value b, Pairs &equal) {
 
 bool isByElement(Operation *op) {
   if (op->getNumResults() != 1 || isa<graph::DropoutOp, graph::RandomBitsOp>(op) ||
-      !(op->hasTrait<OpTrait::Elementwise>() || op->hasTrait<OpTrait::SameOperandsAndResultType>()))
+      !(op->hasTrait<OpTrait::Elementwise>() || isa<graph::SwigluOp, graph::SwigluGradOp>(op)))
     return false;
   ArrayRef<int64_t> shape = tensorOf(op->getResult(0)).getShape();
   return llvm::all_of(op->getOperands(), [&](Value operand) { return tensorOf(operand).getShape() == shape; });

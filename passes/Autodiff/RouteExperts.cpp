@@ -175,10 +175,12 @@ bool RowLifter::canLiftOp(Operation *op) {
     return hasRows && !peers.isComputedFromData(product.getB()) && canLift(product.getA());
   }
   auto keepsLead = [&](Value operand) { return canLift(operand) && leadOf(operand) == lead; };
+  if (auto softmax = dyn_cast<graph::SoftmaxOp>(op)) // over something else than tokens
+    return tensorOf(result).getRank() > lead && keepsLead(softmax.getX());
   if (auto slice = dyn_cast<graph::SliceOp>(op))
     return keepsLead(slice.getX());
   if (auto pad = dyn_cast<graph::PadOp>(op))
-    return keepsLead(pad.getX());
+    return llvm::all_of(pad.getLow().take_front(lead), [](int64_t low) { return low == 0; }) && keepsLead(pad.getX());
   if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
     return keepsLead(broadcast.getX()) && tensorOf(broadcast.getX()).getRank() == tensorOf(result).getRank();
   if (auto concat = dyn_cast<graph::ConcatOp>(op))

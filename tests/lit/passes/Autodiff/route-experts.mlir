@@ -141,3 +141,118 @@ func.func @forward(%x: tensor<2x4xf32>, %position: tensor<2xi32>, %choice: tenso
   %y = graph.add %z0, %z1 : tensor<2x1x4xf32>
   return %y : tensor<2x1x4xf32>
 }
+
+// -----
+
+// An expert with a softmax over the tokens, whichever chose it: nothing changes.
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT:     graph.route
+// CHECK:         return
+func.func @forward(%x: tensor<4x4xf32>, %choice: tensor<4x1xi32>, %value: tensor<4x1xf32>,
+                   %a0: tensor<4x4xf32> {graph.role = #graph.role<parameter>}, %a1: tensor<4x4xf32> {graph.role = #graph.role<parameter>}) -> tensor<4x4xf32> {
+  %row = graph.iota 0 : tensor<4x1xi32>
+  %two = graph.constant dense<2> : tensor<4x1xi32>
+  %start = graph.mul %row, %two : tensor<4x1xi32>
+  %at = graph.add %start, %choice : tensor<4x1xi32>
+  %indices = graph.reshape %at : tensor<4x1xi32> -> tensor<4xi32>
+  %placed = graph.embedding_grad %indices, %value : tensor<4xi32>, tensor<4x1xf32> -> tensor<8x1xf32>
+  %one = graph.constant dense<1.0> : tensor<4x1xf32>
+  %hits = graph.embedding_grad %indices, %one : tensor<4xi32>, tensor<4x1xf32> -> tensor<8x1xf32>
+  %zero = graph.constant dense<0.0> : tensor<8x1xf32>
+  %is = graph.compare gt, %hits, %zero : tensor<8x1xf32> -> tensor<8x1xi1>
+  %shares = graph.select %is, %placed, %zero : tensor<8x1xi1>, tensor<8x1xf32>
+  %all = graph.reshape %shares : tensor<8x1xf32> -> tensor<4x2xf32>
+  %s0 = graph.slice %all, [0, 0] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %h0 = graph.matmul %x, %a0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %g0 = graph.slice %h0, [0, 0] : tensor<4x4xf32> -> tensor<4x1xf32>
+  %v0 = graph.reshape %g0 : tensor<4x1xf32> -> tensor<4xf32>
+  %w0 = graph.softmax %v0 : tensor<4xf32>
+  %c0 = graph.reshape %w0 : tensor<4xf32> -> tensor<4x1xf32>
+  %b0 = graph.broadcast %c0 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %y0 = graph.mul %h0, %b0 : tensor<4x4xf32>
+  %r0 = graph.broadcast %s0 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %z0 = graph.mul %y0, %r0 : tensor<4x4xf32>
+  %s1 = graph.slice %all, [0, 1] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %h1 = graph.matmul %x, %a1 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %g1 = graph.slice %h1, [0, 0] : tensor<4x4xf32> -> tensor<4x1xf32>
+  %v1 = graph.reshape %g1 : tensor<4x1xf32> -> tensor<4xf32>
+  %w1 = graph.softmax %v1 : tensor<4xf32>
+  %c1 = graph.reshape %w1 : tensor<4xf32> -> tensor<4x1xf32>
+  %b1 = graph.broadcast %c1 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %y1 = graph.mul %h1, %b1 : tensor<4x4xf32>
+  %r1 = graph.broadcast %s1 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %z1 = graph.mul %y1, %r1 : tensor<4x4xf32>
+  %y = graph.add %z0, %z1 : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
+// Rows that an expert moves to the next token: nothing changes.
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT:     graph.route
+// CHECK:         return
+func.func @forward(%x: tensor<4x4xf32>, %choice: tensor<4x1xi32>, %value: tensor<4x1xf32>,
+                   %a0: tensor<4x4xf32> {graph.role = #graph.role<parameter>}, %a1: tensor<4x4xf32> {graph.role = #graph.role<parameter>}) -> tensor<4x4xf32> {
+  %row = graph.iota 0 : tensor<4x1xi32>
+  %two = graph.constant dense<2> : tensor<4x1xi32>
+  %start = graph.mul %row, %two : tensor<4x1xi32>
+  %at = graph.add %start, %choice : tensor<4x1xi32>
+  %indices = graph.reshape %at : tensor<4x1xi32> -> tensor<4xi32>
+  %placed = graph.embedding_grad %indices, %value : tensor<4xi32>, tensor<4x1xf32> -> tensor<8x1xf32>
+  %one = graph.constant dense<1.0> : tensor<4x1xf32>
+  %hits = graph.embedding_grad %indices, %one : tensor<4xi32>, tensor<4x1xf32> -> tensor<8x1xf32>
+  %zero = graph.constant dense<0.0> : tensor<8x1xf32>
+  %is = graph.compare gt, %hits, %zero : tensor<8x1xf32> -> tensor<8x1xi1>
+  %shares = graph.select %is, %placed, %zero : tensor<8x1xi1>, tensor<8x1xf32>
+  %all = graph.reshape %shares : tensor<8x1xf32> -> tensor<4x2xf32>
+  %s0 = graph.slice %all, [0, 0] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %h0 = graph.matmul %x, %a0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %g0 = graph.slice %h0, [0, 0] : tensor<4x4xf32> -> tensor<3x4xf32>
+  %y0 = graph.pad %g0, [1, 0] : tensor<3x4xf32> -> tensor<4x4xf32>
+  %r0 = graph.broadcast %s0 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %z0 = graph.mul %y0, %r0 : tensor<4x4xf32>
+  %s1 = graph.slice %all, [0, 1] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %h1 = graph.matmul %x, %a1 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %g1 = graph.slice %h1, [0, 0] : tensor<4x4xf32> -> tensor<3x4xf32>
+  %y1 = graph.pad %g1, [1, 0] : tensor<3x4xf32> -> tensor<4x4xf32>
+  %r1 = graph.broadcast %s1 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %z1 = graph.mul %y1, %r1 : tensor<4x4xf32>
+  %y = graph.add %z0, %z1 : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
+// A softmax within each row is computed of the rows that chose the expert.
+// CHECK-LABEL: func.func @forward
+// CHECK:         %[[H:.*]] = graph.grouped_matmul
+// CHECK:         graph.softmax %[[H]] : tensor<4x4xf32>
+// CHECK:         graph.combine
+func.func @forward(%x: tensor<4x4xf32>, %choice: tensor<4x1xi32>, %value: tensor<4x1xf32>,
+                   %a0: tensor<4x4xf32> {graph.role = #graph.role<parameter>}, %a1: tensor<4x4xf32> {graph.role = #graph.role<parameter>}) -> tensor<4x4xf32> {
+  %row = graph.iota 0 : tensor<4x1xi32>
+  %two = graph.constant dense<2> : tensor<4x1xi32>
+  %start = graph.mul %row, %two : tensor<4x1xi32>
+  %at = graph.add %start, %choice : tensor<4x1xi32>
+  %indices = graph.reshape %at : tensor<4x1xi32> -> tensor<4xi32>
+  %placed = graph.embedding_grad %indices, %value : tensor<4xi32>, tensor<4x1xf32> -> tensor<8x1xf32>
+  %one = graph.constant dense<1.0> : tensor<4x1xf32>
+  %hits = graph.embedding_grad %indices, %one : tensor<4xi32>, tensor<4x1xf32> -> tensor<8x1xf32>
+  %zero = graph.constant dense<0.0> : tensor<8x1xf32>
+  %is = graph.compare gt, %hits, %zero : tensor<8x1xf32> -> tensor<8x1xi1>
+  %shares = graph.select %is, %placed, %zero : tensor<8x1xi1>, tensor<8x1xf32>
+  %all = graph.reshape %shares : tensor<8x1xf32> -> tensor<4x2xf32>
+  %s0 = graph.slice %all, [0, 0] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %h0 = graph.matmul %x, %a0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %y0 = graph.softmax %h0 : tensor<4x4xf32>
+  %r0 = graph.broadcast %s0 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %z0 = graph.mul %y0, %r0 : tensor<4x4xf32>
+  %s1 = graph.slice %all, [0, 1] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %h1 = graph.matmul %x, %a1 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %y1 = graph.softmax %h1 : tensor<4x4xf32>
+  %r1 = graph.broadcast %s1 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %z1 = graph.mul %y1, %r1 : tensor<4x4xf32>
+  %y = graph.add %z0, %z1 : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
