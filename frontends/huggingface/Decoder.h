@@ -253,6 +253,11 @@ struct Decoder {
   std::vector<Layer> layers;
   BlockNames names;
   double initializerRange = 0.02;
+  /// Above 0: of more keys than so many, each query sees those that an indexer chooses for it (arXiv:2512.02556,
+  /// section 2.1). Within rows that are no longer all of them are chosen, and the indexer, which has no gradient, says
+  /// nothing.
+  int64_t chosenKeys = 0;
+  std::string chosenKeysKey; ///< of the configuration, which says so
   /// Parts of names that transformers 5 calls otherwise than checkpoints do: (checkpoint's, version 5's).
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> notes; ///< what a user may want to know of the configuration

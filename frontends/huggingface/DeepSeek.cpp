@@ -162,6 +162,65 @@ void fillGlm4MoeLite(Config &config, Decoder &decoder) {
       {.count = 64, .perToken = 4, .width = 1536, .shared = 1, .firstDense = 1, .scale = 1.8, .normalised = true});
 }
 
+void readIndexer(Config &config, Decoder &decoder, int64_t otherwise) {
+  // Which layers choose, and by what: nothing where all is chosen.
+  config.harmless({"layer_types", "index_n_heads", "index_head_dim", "indexer_types", "index_topk_pattern",
+                   "index_topk_freq", "index_skip_topk_offset"});
+  decoder.chosenKeys = config.integer("index_topk", otherwise);
+  decoder.chosenKeysKey = "index_topk";
+}
+
+/// DeepSeek-V3's attention and experts beside an indexer, with a list of which layers are dense.
+static void readChoosing(Config &config, Decoder &decoder, const Defaults &defaults, const Latent &latent,
+                         const DeepSeekExperts &experts) {
+  readAliases(config, {{"num_local_experts", "n_routed_experts"}});
+  if (!config.isNull("num_experts") && config.has("num_experts"))
+    config.set("n_routed_experts", config.value("num_experts"));
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers", "topk_method", "mlp_bias"});
+  readIndexer(config, decoder);
+  readLatent(config, decoder, latent, true);
+  config.set("first_k_dense_replace", denseLayers(config, decoder, experts.firstDense));
+  setDeepSeekExperts(config, decoder, experts);
+}
+
+void fillDeepSeekV32(Config &config, Decoder &decoder) {
+  readChoosing(config, decoder,
+               {.vocabulary = 129280,
+                .hidden = 7168,
+                .width = 18432,
+                .layers = 61,
+                .heads = 128,
+                .keyHeads = 128,
+                .positions = 163840},
+               {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128},
+               {.count = 256,
+                .perToken = 8,
+                .shared = 1,
+                .firstDense = 3,
+                .groups = 8,
+                .chosenGroups = 4,
+                .scale = 2.5,
+                .normalised = true});
+}
+
+/// GLM 5: layers may take over what an earlier one has chosen.
+void fillGlmMoeDsa(Config &config, Decoder &decoder) {
+  readChoosing(config, decoder,
+               {.vocabulary = 154880,
+                .hidden = 6144,
+                .width = 12288,
+                .layers = 78,
+                .heads = 64,
+                .keyHeads = 64,
+                .positions = 202752,
+                .epsilon = 1e-5},
+               {.queryRank = 2048, .keyRank = 512, .plainWidth = 192, .turningWidth = 64, .valueWidth = 256},
+               {.count = 256, .perToken = 8, .shared = 1, .firstDense = 3, .scale = 2.5, .normalised = true});
+}
+
 void fillDeepSeekV2(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.vocabulary = 102400});
   if (decoder.layers.empty())

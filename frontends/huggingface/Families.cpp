@@ -40,6 +40,8 @@ static constexpr Family kFamilies[] = {
     {"glm4", fillGlm4},
     {"glm4_moe", fillGlm4Moe},
     {"deepseek_v3", fillDeepSeekV3},
+    {"deepseek_v32", fillDeepSeekV32},
+    {"glm_moe_dsa", fillGlmMoeDsa},
     {"deepseek_v2", fillDeepSeekV2},
     {"dots1", fillDots1},
     {"minicpm3", fillMiniCpm3},
@@ -198,8 +200,6 @@ static constexpr Refused kRefused[] = {
     {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
     {"longcat_flash", "has experts that hand a token on as it is, beside two attentions a layer, which ztc does not "
                       "build"},
-    {"deepseek_v32", "chooses the keys that a query sees, which ztc does not build"},
-    {"glm_moe_dsa", "chooses the keys that a query sees, which ztc does not build"},
     {"minimax_m3_vl", "chooses the keys that a query sees, which ztc does not build"},
     {"minimax_m3_vl_text", "chooses the keys that a query sees, which ztc does not build"},
     {"jetmoe", "has experts in its attention, which ztc does not build"},

@@ -107,6 +107,9 @@ void setLayerInputs(Config &config, Decoder &decoder);
 /// Heads of values share those of queries and keys evenly, else an error.
 void checkDeltaNet(Config &config, const DeltaNet &delta);
 
+/// Reads index_topk, and the keys of what chooses; `otherwise`: where it is absent.
+void readIndexer(Config &config, Decoder &decoder, int64_t otherwise = 2048);
+
 /// Ranks and widths of latent attention in all layers; `defaults`: where no key has them.
 void setLatent(Config &config, Decoder &decoder, const Latent &defaults);
 
@@ -176,6 +179,8 @@ void fillGlm(Config &config, Decoder &decoder);
 void fillGlm4(Config &config, Decoder &decoder);
 void fillGlm4Moe(Config &config, Decoder &decoder);
 void fillDeepSeekV3(Config &config, Decoder &decoder);
+void fillDeepSeekV32(Config &config, Decoder &decoder);
+void fillGlmMoeDsa(Config &config, Decoder &decoder);
 void fillDeepSeekV2(Config &config, Decoder &decoder);
 void fillDots1(Config &config, Decoder &decoder);
 void fillMiniCpm3(Config &config, Decoder &decoder);

@@ -141,6 +141,24 @@ static void tieAsWeightsAre(const Checkpoint &checkpoint, const std::string &pla
   }
 }
 
+/// Rows within which every query chooses all keys; says what follows.
+static void limitToChosenKeys(const std::string &place, const Decoder &decoder, FolderModel &model) {
+  const int64_t most = decoder.chosenKeys;
+  if (!most)
+    return;
+  model.notes.push_back(
+      fmt::format("{}: {} is {}: rows of up to {} tokens are built, in which every query sees all keys "
+                  "before it; the weights of its indexer have no gradient and stay as they are",
+                  place, decoder.chosenKeysKey, most, most));
+  if (model.positionLimit && model.positionLimit <= most)
+    return;
+  model.positionLimit = most;
+  model.limitReason =
+      fmt::format("{}: {} is {}: in longer rows each query chooses the keys that it sees, which ztc does "
+                  "not build; give --seq={} or less",
+                  place, decoder.chosenKeysKey, most, most);
+}
+
 StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision precision, const std::string &savePath) {
   std::string place = folder + "/config.json";
   if (!llvm::sys::fs::exists(place))
@@ -188,6 +206,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   model.positionLimit = decoder.positionLimit; // a scaled rotary embedding reaches beyond it
   for (const Rope &rope : decoder.ropes)
     model.positionLimit = std::max(model.positionLimit, rope.reach);
+  limitToChosenKeys(place, decoder, model);
 
   ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder));
   checkpoint.setRenamed(decoder.renamed);

@@ -41,6 +41,8 @@ REFUSED = [
     ("an encoder", "llama-heads", but(model_type="bert"), "'bert' is an encoder, whose tokens see those after them"),
     ("a decoder beside an encoder", "llama-heads", but(model_type="bart"), "'bart' has a decoder that attends to what an encoder gives"),
     ("keys that are chosen", "llama-heads", but(model_type="axk2"), "'axk2' chooses the keys that a query sees"),
+    ("rows in which keys are chosen", "glm5", but(index_topk=5), "index_topk is 5: in longer rows each query chooses the keys that it sees, which ztc does not build; give --seq=5 or less"),
+    ("no key that is chosen", "glm5", but(index_topk=0), "index_topk is 0, which is not a whole number of at least 1"),
     ("a head without all tokens", "apertus", but(model_type="apertus1p5_text", output_vocab_size=50), "output_vocab_size is 50, but vocab_size is 97"),
     ("DBRX's shares by another norm", "llama-heads", lambda c: {"model_type": "dbrx", "ffn_config": {"moe_normalize_expert_weights": 2.0}}, "moe_normalize_expert_weights is 2.0; ztc supports 1 or null only"),
     ("CTRL's last norm", "ctrl", but(layer_norm_epsilon=1e-5), "layer_norm_epsilon is 1e-05; ztc supports 1e-06 only"),

@@ -231,6 +231,17 @@ FOLDERS |= {
         head_dim=8, num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, sliding_window=5, layer_types=THREE, **EXPERTS), {}),
 }
 
+# Keys that a query chooses: all of them within index_topk
+CHOOSING = {k: v for k, v in DEEPSEEK.items() if k != "first_k_dense_replace"} | dict(num_key_value_heads=4, index_topk=32, index_n_heads=2, index_head_dim=10)
+FOLDERS |= {
+    "deepseek-v32": ("deepseek_v32", base(**LITTLE) | CHOOSING | dict(n_group=2, topk_group=1, first_k_dense_replace=1, rope_parameters=rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.8)), {
+        "4": lambda c: changed(version4()(c), ["mlp_layer_types", "layer_types"], num_experts=4, n_routed_experts=256)}),
+    "glm5": ("glm_moe_dsa", base(**LITTLE) | CHOOSING | dict(num_hidden_layers=3, first_k_dense_replace=1, attention_bias=True, index_topk=20,
+                                                              indexer_types=["full", "shared", "full"]), {
+        "4": lambda c: changed(version4()(c), ["mlp_layer_types", "layer_types", "indexer_types"], index_topk_freq=2)}),
+}
+
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 FOLDERS |= {
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(

@@ -42,7 +42,10 @@ EXEMPT = {  # (model type, key): why
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
 } | {(kind, key): "only initialises" for kind in ("nemotron_h", "mamba2") for key in ("time_step_rank", "time_step_max", "time_step_floor", "rescale_prenorm_residual")
 } | {("olmo_hybrid", key): "only initialises" for key in ("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor")
-} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu")
+} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa")
+} | {(kind, key): why for kind in ("deepseek_v32", "glm_moe_dsa") for key, why in (
+    ("index_n_heads", "of the indexer, which chooses every key"), ("index_head_dim", "of the indexer, which chooses every key"),
+    ("max_position_embeddings", "index_topk limits rows before it does in this configuration"))
 }
 
 
