@@ -204,6 +204,13 @@ Value DecoderBuilder::turned(const Layer &layer, Value x, int64_t headWidth) {
 }
 
 Value DecoderBuilder::scaledByPosition(const Attention &a, Value query) {
+  if (a.queryScalePower > 0) {
+    Value next = graph.add("Add", {graph.add("Cast", {positions}, {{"to", int64_t(1)}}), graph.scalar(1)}); // FLOAT
+    Value part = graph.add("Div", {next, graph.scalar(float(a.queryScaleFrom))});
+    Value growth = graph.add("Log", {graph.add("Add", {part, graph.scalar(1)})});
+    Value scale = graph.add("Exp", {scaled(growth, a.queryScalePower)});
+    return graph.add("Mul", {query, graph.add("Unsqueeze", {scale, graph.integers({1})})});
+  }
   if (a.queryScaleBeta == 0)
     return query;
   Value place = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
@@ -224,6 +231,11 @@ Value DecoderBuilder::gated(const Attention &a, const std::string &path, Value x
   int64_t numbers = isPerHead ? a.heads : a.heads * width;
   Value gate = linear(inside(path, decoder.names.outputGate), x, decoder.hidden, numbers, false);
   graph.setScope(checkpoint.ownName(path));
+  if (!decoder.names.outputGateBias.empty()) {
+    Value bias = parameter(inside(path, decoder.names.outputGateBias), {a.heads});
+    gate = graph.add("Add", {reshape(gate, {0, 0, a.heads, numbers / a.heads}), reshape(bias, {a.heads, 1})});
+    gate = reshape(gate, {0, 0, numbers});
+  }
   gate = graph.add(isSigmoid ? "Sigmoid" : "Softplus", {gate});
   if (!isPerHead)
     return graph.add("Mul", {y, gate});
@@ -253,6 +265,33 @@ std::vector<Value> DecoderBuilder::projections(const Layer &layer, const std::st
   return parts;
 }
 
+/// (B, heads, S, D) to (B, heads, S, 2 D): each of the first half beside its like in the second, for both halves of the
+/// keys.
+Value DecoderBuilder::pairedValues(Value value, int64_t heads) {
+  auto half = [&](int64_t from, int64_t to) {
+    return graph.add("Slice", {value, graph.integers({from}), graph.integers({to}), graph.integers({1})});
+  };
+  Value pairs = graph.add("Concat", {half(0, heads / 2), half(heads / 2, heads)}, {{"axis", int64_t(-1)}});
+  return graph.add("Concat", {pairs, pairs}, {{"axis", int64_t(1)}});
+}
+
+/// (B, S, H, 2 D) to (B, S, H / 2, 2 D), normed: exp(q1 k1) - exp(q2 k2) + start is what the second half counts.
+Value DecoderBuilder::difference(const Attention &a, const std::string &path, Value y) {
+  auto half = [&](int64_t from, int64_t to) {
+    return graph.add("Slice", {y, graph.integers({from}), graph.integers({to}), graph.integers({2})});
+  };
+  auto learned = [&](const char *query, const char *key) {
+    Value product =
+        graph.add("Mul", {parameter(inside(path, query), {a.headWidth}), parameter(inside(path, key), {a.headWidth})});
+    return graph.add("Exp", {graph.add("ReduceSum", {product, graph.integers({-1})})});
+  };
+  Value first = half(0, a.heads / 2), second = half(a.heads / 2, a.heads);
+  Value weight = graph.add("Sub", {learned("lambda_q1", "lambda_k1"), learned("lambda_q2", "lambda_k2")});
+  weight = graph.add("Add", {weight, graph.scalar(float(a.differenceStart))});
+  Value rest = graph.add("Sub", {first, graph.add("Mul", {second, weight})});
+  return scaled(norm(path, rest, 2 * a.headWidth, {NormKind::RmsPlain, decoder.norm.epsilon}), 1 - a.differenceStart);
+}
+
 Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Value x) {
   const Attention &a = layer.attention;
   const BlockNames &names = decoder.names;
@@ -260,6 +299,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     tables[layer.rope] = table(decoder.ropes[layer.rope]);
   if (a.latent)
     return latentAttention(layer, path, x);
+  if (a.experts)
+    return attentionOfExperts(layer, path, x);
   const int64_t widths[] = {a.headWidth, a.headWidth, a.valueWidth ? a.valueWidth : a.headWidth};
   x = scaled(x, a.inputScale);
   std::vector<Value> parts = projections(layer, path, x), halves;
@@ -292,6 +333,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     if (i < 2 && hasHeadNorms && a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
   }
+  if (a.differenceStart > 0)
+    parts[2] = pairedValues(parts[2], a.keyHeads);
   if (layer.keysOf < 0)
     keysAndValues.emplace_back(parts[1], scaled(parts[2], a.valueScale));
   else
@@ -299,6 +342,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   const auto &[keys, values] = keysAndValues.back();
   Value y = scores(layer, path, parts[0], keys, values);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  if (a.differenceStart > 0)
+    y = difference(a, path, y);
   int64_t wide = a.heads * widths[2];
   y = gated(a, path, x, reshape(y, {0, 0, wide}), widths[2]);
   if (!halves.empty())

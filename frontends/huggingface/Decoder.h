@@ -51,6 +51,10 @@ enum class Fusion {
 struct Latent {
   int64_t queryRank = 0; ///< 0: one projection
   int64_t keyRank = 0, plainWidth = 0, turningWidth = 0, valueWidth = 0;
+  double queryScale = 1, keyScale = 1; ///< of queries, and of what keys and values are made of
+  /// The queries' second projection gives a sigmoid gate of each head's result too; it reads what is narrow with its
+  /// norm, and without it.
+  bool queriesHaveGates = false;
 };
 
 /// What the result of attention is multiplied by: a function of what it read, through a projection.
@@ -61,6 +65,12 @@ enum class OutputGate {
   SoftplusPerHead,  ///< one number for all of a head
   SigmoidPerHead,   ///< likewise
   SigmoidOfQueries, ///< the queries' projection gives it: for each head the query, then its gate
+};
+
+/// Experts that give a token its queries and read what these saw; keys and values are all experts' (arXiv:2404.07413,
+/// section 2.2). Attention::heads are those of all of a token's experts, Attention::keyHeads of one.
+struct AttentionExperts {
+  int64_t count = 0, perToken = 0;
 };
 
 struct Attention {
@@ -83,11 +93,16 @@ struct Attention {
   /// (Falcon).
   bool slopesAreRounded = false;
   std::optional<Latent> latent;
+  std::optional<AttentionExperts> experts;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
   /// Queries of later positions, larger, that softmax over more keys stays as sharp (arXiv:2501.19399): times
   /// 1 + beta * log(1 + floor((position + shift) / from)). A beta of 0: not.
   double queryScaleBeta = 0, queryScaleFrom = 1, queryScaleShift = 0;
+  double queryScalePower = 0; ///< above 0: times (1 + (position + 1) / queryScaleFrom)^power instead
   OutputGate outputGate = OutputGate::None;
+  /// Above 0: the second half of the heads is subtracted from the first, times a learned number that this is a part of;
+  /// both see the values of two heads (arXiv:2410.05258, section 2.1).
+  double differenceStart = 0;
   bool hasSinks = false; ///< a learned logit per head, which takes a share of the softmax and nothing else
 };
 
@@ -110,6 +125,7 @@ struct Experts {
   bool choiceBiasIsRow = false;   ///< stored (1, count), not (count)
   /// Experts in so many groups; the best `chosenGroups` of them take part.
   int64_t groups = 1, chosenGroups = 1;
+  bool outsideIsZero = false;     ///< an expert of other groups is chosen by 0, which a learned bias may be below
   int64_t groupSummands = 1;      ///< of a group's largest, which are what it is chosen by
   double routerSoftCap = 0;       ///< above 0: cap * tanh(x / cap) of the router's product
   double scale = 1;               ///< of the shares
@@ -118,7 +134,8 @@ struct Experts {
   int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
   bool sharedHasGate = false;     ///< its result times a sigmoid of the token
   bool sharedIsAveraged = false;  ///< half of the sum of its result and the others'
-  double limit = 0, alpha = 0;    ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
+  bool gateAlternates = false; ///< with `up` in the columns of one matrix; biases, and FeedForward::clamped (gpt-oss)
+  int64_t identities = 0;      ///< more experts, after the others, which give what they read (arXiv:2509.01322)
   /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
   enum class Precision {
     Narrow,  ///< nothing
@@ -129,11 +146,17 @@ struct Experts {
   bool sharesAreRounded = true; ///< to the plan's type, before an expert's result is multiplied by its share
 };
 
+/// (up + 1) * gate * sigmoid(alpha * gate), the gate below `limit` and `up` within it (gpt-oss, MiniMax-M3).
+struct ClampedGlu {
+  double limit = 7, alpha = 1.702;
+};
+
 struct FeedForward {
   int64_t width = 0;
   Activation activation = Activation::Silu;
   bool isGated = true;
-  bool isFused = false; ///< one projection for gate and up, in this order
+  bool isFused = false;              ///< one projection for gate and up, in this order
+  std::optional<ClampedGlu> clamped; ///< in the place of `activation`
   bool bias = false;
   double gateScale = 1, resultScale = 1; ///< of the gate before its activation, and of what the whole gives
   /// Of the gate's products those count that exceed their mean by so many deviations, and what they exceed it by
@@ -150,6 +173,11 @@ struct BlockNorms {
   std::string afterFeedForwardNorm;
 };
 
+/// What a half of a block gives, and what it is added to, times numbers of the layer.
+struct HalfSum {
+  double result = 1, residual = 1;
+};
+
 struct Layer {
   Attention attention;
   std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next two
@@ -159,10 +187,17 @@ struct Layer {
   /// What of a block there is, where it is not attention and a feed-forward.
   enum class Halves { Both, First, Second } halves = Halves::Both;
   FeedForward feedForward;
+  HalfSum attentionSum, feedForwardSum;
+  /// Two attentions, each before a dense feed-forward, and a mixture beside all that follows the first attention
+  /// (arXiv:2509.01322, section 2.2.2). The second of each has ".1" after its name, the first ".0".
+  std::optional<FeedForward> shortcut;
   std::optional<BlockNorms> norms; ///< where they are not the decoder's
   int64_t window = 0;              ///< keys that a query sees, itself included; 0: all before it
   bool windowIsChunk = false;      ///< rows are cut into chunks of `window` instead, and no query sees another chunk
   bool isSliding = false;          ///< its type is sliding_attention, also where the window is null
+  /// Above 0: the norm's result is multiplied by a sigmoid of what two linear layers, of this width between them and
+  /// with SiLU there, make of it.
+  int64_t attentionNormGate = 0, feedForwardNormGate = 0;
   bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
   int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
@@ -176,11 +211,14 @@ struct BlockNames : BlockNorms {
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
   std::string outputGate = "gate_proj"; ///< below `attention`
+  std::string outputGateBias;           ///< below `attention`: one number a head; empty: none
   std::string outputBias;               ///< below `attention`, where it is not the output projection's
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";
   bool sharedIsBeside = false; ///< the shared expert's name is below the layer
+  std::string mixture;         ///< `feedForward`, where it is a mixture; empty: the same
+  std::string mixtureBias;     ///< below `feedForward`: added to what a mixture gives
   std::string choiceBias = "gate.e_score_correction_bias";
   /// Experts as one tensor of three dimensions, (count, 2 width, hidden) and (count, hidden, width).
   std::string expertsGateUp = "experts.gate_up_proj", expertsDown = "experts.down_proj";
@@ -249,6 +287,7 @@ struct Decoder {
   bool normsAfterSum = false;    ///< each norm of a block is of the sum after its half, as in the first Transformer
   bool addsToNormed = false;     ///< the result of each half of a block is added to what the half read
   Norm norm;
+  std::optional<double> finalEpsilon; ///< of the last norm, where it is not `norm`'s
   std::vector<Rope> ropes;
   std::vector<Layer> layers;
   BlockNames names;

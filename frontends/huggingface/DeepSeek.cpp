@@ -32,7 +32,7 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
 }
 
 void setLatent(Config &config, Decoder &decoder, const Latent &defaults) {
-  Latent latent;
+  Latent latent = defaults;
   latent.queryRank = config.optionalInteger("q_lora_rank", defaults.queryRank).value_or(0);
   latent.keyRank = config.integer("kv_lora_rank", defaults.keyRank);
   latent.plainWidth = config.integer("qk_nope_head_dim", defaults.plainWidth);
@@ -172,9 +172,12 @@ void readIndexer(Config &config, Decoder &decoder, int64_t otherwise) {
 
 /// DeepSeek-V3's attention and experts beside an indexer, with a list of which layers are dense.
 static void readChoosing(Config &config, Decoder &decoder, const Defaults &defaults, const Latent &latent,
-                         const DeepSeekExperts &experts) {
+                         const DeepSeekExperts &sizes,
+                         const Experts &experts = {.router = Experts::Router::SigmoidThenTop,
+                                                   .normalisedFrom = 1e-20,
+                                                   .hasChoiceBias = true}) {
   readAliases(config, {{"num_local_experts", "n_routed_experts"}});
-  if (!config.isNull("num_experts") && config.has("num_experts"))
+  if (decoder.modelType != "axk2" && config.has("num_experts") && !config.isNull("num_experts"))
     config.set("n_routed_experts", config.value("num_experts"));
   readCommon(config, decoder, defaults);
   if (decoder.layers.empty())
@@ -182,8 +185,11 @@ static void readChoosing(Config &config, Decoder &decoder, const Defaults &defau
   config.harmless({"num_nextn_predict_layers", "topk_method", "mlp_bias"});
   readIndexer(config, decoder);
   readLatent(config, decoder, latent, true);
-  config.set("first_k_dense_replace", denseLayers(config, decoder, experts.firstDense));
-  setDeepSeekExperts(config, decoder, experts);
+  const int64_t first = config.integer("first_k_dense_replace", sizes.firstDense, 0),
+                every = decoder.modelType == "axk2" ? config.integer("moe_layer_freq", 1) : 1;
+  const std::vector<bool> dense = layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse",
+                                               [&](int64_t layer) { return layer < first || layer % every != 0; });
+  setDeepSeekExperts(config, decoder, sizes, experts, dense);
 }
 
 void fillDeepSeekV32(Config &config, Decoder &decoder) {
@@ -333,6 +339,76 @@ void fillSarvamMla(Config &config, Decoder &decoder) {
              config.flag("rope_interleave", true));
   setDeepSeekExperts(config, decoder,
                      {.count = 128, .perToken = 8, .shared = 1, .firstDense = 1, .scale = 2.5, .normalised = true});
+}
+
+/// Two blocks of DeepSeek-V3 are a layer, with a mixture beside both; some of its experts hand on what they read.
+void fillLongCat(Config &config, Decoder &decoder) {
+  int64_t layers = config.integer("num_layers", config.integer("num_hidden_layers", 56) / 2);
+  config.set("num_hidden_layers", layers);
+  config.set("intermediate_size", config.integer("ffn_hidden_size", 12288));
+  readCommon(config, decoder,
+             {.vocabulary = 131072, .hidden = 6144, .layers = 28, .heads = 64, .positions = 131072, .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"router_bias"}); // transformers passes over it
+  config.set("q_lora_rank", config.integer("q_lora_rank", 1536));
+  config.set("kv_lora_rank", config.integer("kv_lora_rank", 512));
+  const double hidden = double(decoder.hidden), queryRank = double(config.integer("q_lora_rank", 1536)),
+               keyRank = double(config.integer("kv_lora_rank", 512));
+  readLatent(config, decoder,
+             {.plainWidth = 128,
+              .turningWidth = 64,
+              .valueWidth = 128,
+              .queryScale = std::sqrt(hidden / queryRank),
+              .keyScale = std::sqrt(hidden / keyRank)},
+             true);
+  const Latent &latent = *decoder.layers.front().attention.latent;
+  const int64_t width = latent.plainWidth + latent.turningWidth;
+  if (config.optionalInteger("qk_head_dim", width).value_or(width) != width)
+    config.fail(config.describe("qk_head_dim") + ", and qk_nope_head_dim and qk_rope_head_dim make " +
+                std::to_string(width));
+  Experts experts{.count = config.integer("n_routed_experts", 512),
+                  .perToken = config.integer("moe_topk", 12),
+                  .hasChoiceBias = true,
+                  .scale = config.number("routed_scaling_factor", 6),
+                  .precision = Experts::Precision::Product,
+                  .sharesAreRounded = false};
+  experts.identities = config.optionalInteger("zero_expert_num", 256, 0).value_or(0);
+  readRouterLoss(config, decoder);
+  Decoder mixtures = decoder;
+  setExperts(config, mixtures, experts, config.integer("expert_ffn_hidden_size", 2048));
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    decoder.layers[i].shortcut = mixtures.layers[i].feedForward;
+  BlockNames &names = decoder.names;
+  names.feedForward = "mlps";
+  names.mixture = "mlp";
+  names.router = "router.classifier";
+  names.choiceBias = "router.e_score_correction_bias";
+}
+
+/// A.X-K2: DeepSeek V3.2's attention with gates of its results and of norms.
+void fillAxk2(Config &config, Decoder &decoder) {
+  readChoosing(
+      config, decoder, {.vocabulary = 163840, .hidden = 2048, .width = 5120, .layers = 48, .positions = 131072},
+      {.queryRank = 384,
+       .keyRank = 128,
+       .plainWidth = 64,
+       .turningWidth = 32,
+       .valueWidth = 64,
+       .queriesHaveGates = true},
+      {.count = 128, .perToken = 8, .width = 512, .shared = 1, .firstDense = 1, .scale = 2.5, .normalised = true},
+      {.router = Experts::Router::SigmoidThenTop,
+       .normalisedFrom = 1e-20,
+       .hasChoiceBias = true,
+       .outsideIsZero = true});
+  const int64_t rank = config.integer("gated_norm_rank", 16);
+  for (Layer &layer : decoder.layers) {
+    layer.attentionNormGate = rank;
+    layer.feedForwardNormGate = layer.feedForward.experts ? rank : 0;
+  }
+  if (config.optionalInteger("q_lora_rank", 384).value_or(0) == 0)
+    config.fail(config.describe("q_lora_rank") + ", and the gates of this model type read it");
+  decoder.renamed = {{".W_down.", ".mlp.fc1."}, {".W_up.", ".mlp.fc2."}, {".q_b_proj.", ".q_gate_proj."}};
 }
 
 /// A.X-K1: DeepSeek-V3 with a norm of what the experts say; its weights may lack the bias of their choice.

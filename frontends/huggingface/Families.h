@@ -107,6 +107,9 @@ void setLayerInputs(Config &config, Decoder &decoder);
 /// Heads of values share those of queries and keys evenly, else an error.
 void checkDeltaNet(Config &config, const DeltaNet &delta);
 
+/// Reads swiglu_limit and swiglu_alpha of all feed-forwards.
+void readClampedGlu(Config &config, Decoder &decoder);
+
 /// Reads index_topk, and the keys of what chooses; `otherwise`: where it is absent.
 void readIndexer(Config &config, Decoder &decoder, int64_t otherwise = 2048);
 
@@ -264,5 +267,11 @@ void fillNemotronH(Config &config, Decoder &decoder);
 void fillMamba2(Config &config, Decoder &decoder);
 void fillKimiLinear(Config &config, Decoder &decoder);
 void fillOlmoHybrid(Config &config, Decoder &decoder);
+void fillDiffLlama(Config &config, Decoder &decoder);
+void fillJetMoe(Config &config, Decoder &decoder);
+void fillAxk2(Config &config, Decoder &decoder);
+void fillLongCat(Config &config, Decoder &decoder);
+void fillBeam(Config &config, Decoder &decoder);
+void fillMiniMaxM3(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -103,6 +103,9 @@ def checkpoint_norms(model, folder):
         for tensor in frozen(holder):
             if tensor.is_floating_point():
                 tensor.fill_(math.nan)  # its name in the checkpoint may be another
+        for module in holder.modules():
+            if getattr(module, "zero_expert_num", 0):  # LongCat's experts without weights have rows there, which nothing reads
+                module.gate_up_proj[module.num_routed_experts:] = math.nan
     place = folder / "gradients"
     holder.save_pretrained(place)
     norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and "vision" not in n and "visual" not in n and "projector" not in n}
@@ -227,7 +230,7 @@ def defaults():
 
 
 # Whose layers carry a state, or are unlike those of others: the text that transformers goes on with, each time from the whole row
-GREEDY = ("deepseek-v32", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
+GREEDY = ("deepseek-v32", "diffllama", "jetmoe", "longcat-flash", "minimax-m3", "hrm-text", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
 
 
 def greedy():
