@@ -112,10 +112,25 @@ Value DecoderBuilder::alibi(const Attention &a) {
   return scaled(graph.add("Cast", {heights}, {{"to", int64_t(1)}}), a.scale);
 }
 
+/// (B, H, 1, S): what is added to the scores of each key for its value, (B, Hk, S, D).
+Value DecoderBuilder::keyWeights(const Attention &a, const std::string &path, Value value) {
+  const int64_t wide = a.keyHeads * a.headWidth, group = a.heads / a.keyHeads;
+  graph.setScope(checkpoint.ownName(path));
+  Value rows = graph.add("Transpose", {value}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  Value steps = linear(inside(path, "dt_proj"), reshape(rows, {0, 0, wide}), wide, a.keyHeads, a.queryBias);
+  graph.setScope(checkpoint.ownName(path));
+  Value weights = graph.add("Mul", {graph.add("Softplus", {steps}), parameter(inside(path, "A"), {a.keyHeads})});
+  weights = graph.add("Transpose", {graph.add("Exp", {weights})}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  weights = graph.add("Unsqueeze", {weights, graph.integers({2})});
+  if (group > 1)
+    weights = graph.add("Expand", {weights, graph.integers({1, 1, group, 1})});
+  return graph.add("Unsqueeze", {reshape(weights, {0, a.heads, -1}), graph.integers({2})});
+}
+
 /// Softmax of scores times values, (B, H, S, D). What the ONNX operator cannot say is written out.
 Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value query, Value key, Value value) {
   const Attention &a = layer.attention;
-  if (!a.hasSinks && a.slopes.empty()) {
+  if (!a.hasSinks && a.slopes.empty() && !a.valuesWeighKeys) {
     std::vector<Value> inputs{query, key, value};
     if (layer.window)
       inputs.push_back(mask(layer));
@@ -125,7 +140,7 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
       attributes.push_back({"softcap", float(std::abs(*a.softCap))}); // the operator ignores what is below 0
     return graph.add("Attention", inputs, attributes);
   }
-  Value visible = mask(layer);
+  Value visible = mask(layer), weights = a.valuesWeighKeys ? keyWeights(a, path, value) : Value();
   graph.setScope(checkpoint.ownName(path));
   Value keys = graph.add("Transpose", {repeated(a, key, a.headWidth)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   Value x = scaled(graph.add("MatMul", {query, keys}), a.scale);
@@ -135,6 +150,8 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
     Value heights = alibi(a);
     x = graph.add("Add", {x, heights});
   }
+  if (!weights.empty())
+    x = graph.add("Add", {x, weights});
   x = graph.add("Where", {visible, x, graph.scalar(-std::numeric_limits<float>::infinity())});
   if (!a.hasSinks) {
     x = graph.add("Softmax", {x}, {{"axis", int64_t(-1)}});
@@ -162,7 +179,11 @@ std::vector<Value> DecoderBuilder::shardedProjection(const Attention &a, Value a
 std::vector<Value> DecoderBuilder::fusedProjection(const Attention &a, const std::string &path, Value x) {
   int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth, group = a.heads / a.keyHeads;
   std::string module = inside(path, decoder.names.fusedQuery);
-  Value all = linear(module, x, decoder.hidden, wide + 2 * narrow, a.queryBias);
+  Value all = linear(module, x, decoder.hidden, (a.gateIsFused ? 2 : 1) * wide + 2 * narrow, a.queryBias);
+  if (a.gateIsFused) {
+    std::vector<Value> parts = split(all, {wide, wide, narrow, narrow});
+    return {parts[1], parts[2], parts[3], parts[0]};
+  }
   if (a.fusion == Fusion::Blocks)
     return split(all, {wide, narrow, narrow});
   if (a.fusion == Fusion::Shards)
@@ -309,6 +330,11 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     halves = split(reshape(parts[0], {0, 0, a.heads, 2 * a.headWidth}), {a.headWidth, a.headWidth});
     parts[0] = halves[0];
   }
+  Value fusedGate;
+  if (parts.size() > 3) {
+    fusedGate = parts.back();
+    parts.pop_back();
+  }
   const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
   bool hasHeadNorms = a.headNorms != HeadNorms::None && a.headNorms != HeadNorms::Whole;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -345,7 +371,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   if (a.differenceStart > 0)
     y = difference(a, path, y);
   int64_t wide = a.heads * widths[2];
-  y = gated(a, path, x, reshape(y, {0, 0, wide}), widths[2]);
+  y = reshape(y, {0, 0, wide});
+  y = fusedGate.empty() ? gated(a, path, x, y, widths[2]) : graph.add("Mul", {y, graph.add("Sigmoid", {fusedGate})});
   if (!halves.empty())
     y = graph.add("Mul", {y, graph.add("Sigmoid", {reshape(halves[1], {0, 0, wide})})});
   y = linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias && names.outputBias.empty());

@@ -163,6 +163,10 @@ Value DecoderBuilder::sparse(Value x, double cutoff) {
 
 /// What a gate and the values beside it give.
 Value DecoderBuilder::gatedProduct(const FeedForward &f, const std::string &module, Value gate, Value up) {
+  if (const double limit = f.experts ? f.experts->gateLimit : 0; limit > 0) {
+    gate = graph.add("Min", {gate, graph.scalar(float(limit))});
+    up = graph.add("Clip", {up, graph.scalar(float(-limit)), graph.scalar(float(limit))});
+  }
   if (!f.clamped)
     return graph.add("Mul", {activate(f.activation, module, gate), up});
   Value high = graph.scalar(float(f.clamped->limit)), low = graph.scalar(float(-f.clamped->limit));
@@ -239,11 +243,17 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     Value both = graph.add("Add", {seen, feedForward(layer, path, x, between)});
     return added(x, both);
   }
-  x = added(decoder.addsToNormed ? in : x, seen, layer.attentionSum);
+  auto weighed = [&](const std::string &name, Value value) {
+    if (name.empty())
+      return value;
+    graph.setScope(checkpoint.ownName(path));
+    return graph.add("Mul", {value, parameter(inside(path, name), {decoder.hidden})});
+  };
+  x = added(weighed(norms.attentionResidual, decoder.addsToNormed ? in : x), seen, layer.attentionSum);
   Value between = normed(norms.feedForwardNorm, x, layer.feedForwardNormGate),
         thought = feedForward(layer, path, x, between);
   bool isMixture = layer.feedForward.experts && !decoder.names.afterMixtureNorm.empty();
-  return added(decoder.addsToNormed ? between : x,
+  return added(weighed(norms.feedForwardResidual, decoder.addsToNormed ? between : x),
                normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought),
                layer.feedForwardSum);
 }
@@ -283,8 +293,10 @@ Value DecoderBuilder::head(Value x) {
     x = linear(decoder.base + decoder.projectOut, x, decoder.hidden, width, false);
   std::string matrix = decoder.isTied ? decoder.base + decoder.embedding : decoder.head;
   graph.setScope(checkpoint.ownName(decoder.head));
+  graph.setWidth(decoder.headIsWide ? GraphWriter::Width::Parameters : GraphWriter::Width::Policy);
   Value weight = parameter(matrix + ".weight", {decoder.vocabulary, width});
   Value logits = graph.add("MatMul", {x, graph.add("Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}})});
+  graph.setWidth(GraphWriter::Width::Policy);
   if (decoder.headBias)
     logits = graph.add("Add", {logits, parameter(decoder.head + ".bias", {decoder.vocabulary})});
   logits = scaled(logits, decoder.logitScale);
@@ -299,6 +311,35 @@ Value DecoderBuilder::scaledBlock(const std::string &path, Value x) {
   return graph.add("Mul", {x, parameter(inside(path, decoder.names.scale), {1}, /*isTrained=*/false)});
 }
 
+/// All layers and a norm, below `path`.
+Value DecoderBuilder::stack(const std::string &path, Value x, bool hasGradient) {
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    x = block(decoder.layers[i], inside(path, decoder.layersName + "." + std::to_string(i)), x);
+  graph.setDetached(!hasGradient);
+  x = norm(inside(path, "final_norm"), x, decoder.hidden, decoder.norm);
+  graph.setDetached(false);
+  return x;
+}
+
+/// What both stacks make of embedded tokens, HRM's way.
+Value DecoderBuilder::cycled(Value slow) {
+  const Cycles &cycles = *decoder.cycles;
+  const std::string begin = decoder.base + "z_L_init", own = checkpoint.ownName(begin);
+  const std::string scope = own.substr(0, own.rfind('.'));
+  graph.setScope(scope);
+  Value fast = parameter(begin, {decoder.hidden}, /*isTrained=*/false);
+  auto sum = [&](Value one, Value other) {
+    graph.setScope(scope);
+    return graph.add("Add", {one, other});
+  };
+  for (int64_t high = 0; high < cycles.high; ++high) {
+    for (int64_t low = 0; low < cycles.low; ++low)
+      fast = stack(decoder.base + "L_module", sum(slow, fast), cycles.low - low <= cycles.trained[high]);
+    slow = stack(decoder.base + "H_module", sum(slow, fast), true);
+  }
+  return slow;
+}
+
 void DecoderBuilder::build() {
   Value tokens = "input_ids";
   graph.addTokens(tokens);
@@ -306,6 +347,10 @@ void DecoderBuilder::build() {
   Value x = embed(tokens), inputs = decoder.layerInputs ? layerInputs(tokens, x) : Value();
   if (decoder.altUp)
     x = streamsOf(x);
+  if (decoder.connections)
+    return graph.addLogits(head(connected(x)), decoder.vocabulary);
+  if (decoder.cycles)
+    return graph.addLogits(head(cycled(x)), decoder.vocabulary);
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     std::string path = decoder.base + decoder.layersName + "." + std::to_string(i);
     if (decoder.altUp) {

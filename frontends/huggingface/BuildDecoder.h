@@ -33,6 +33,8 @@ private:
   Value mixed(const Layer &layer, const std::string &path, Value x);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value blockOfTwo(const Layer &layer, const std::string &path, Value x);
+  Value stack(const std::string &path, Value x, bool hasGradient);
+  Value cycled(Value x);
   Value head(Value x);
   Value positionRows();
   Value feedForward(const Layer &layer, const std::string &path, Value x, Value normed);
@@ -49,6 +51,14 @@ private:
   // BuildLayerInputs.cpp
   Value layerInputs(Value tokens, Value embedded);
   Value fromLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs, int64_t index);
+  // BuildConnections.cpp
+  /// Weights (B, S, streams), and the sum of the streams (B, S, hidden) by those of them that are for reading.
+  struct Reading {
+    Value written, sum;
+  };
+  Reading reading(const std::string &module, const std::string &prefix, Value streams, bool isLast);
+  Value written(Value streams, Value weights, Value result);
+  Value connected(Value embedded);
   // BuildAltUp.cpp
   Value streamsOf(Value embedded);
   Value joined(Value streams);
@@ -96,6 +106,7 @@ private:
   Value mask(const Layer &layer);
   std::vector<Value> shardedProjection(const Attention &attention, Value all);
   Value alibi(const Attention &attention);
+  Value keyWeights(const Attention &attention, const std::string &path, Value value);
   std::vector<Value> fusedProjection(const Attention &attention, const std::string &path, Value x);
   std::vector<Value> projections(const Layer &layer, const std::string &path, Value x);
   Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);

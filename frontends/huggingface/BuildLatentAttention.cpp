@@ -50,6 +50,7 @@ Value DecoderBuilder::latentAttention(const Layer &layer, const std::string &pat
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   int64_t wide = a.heads * l.valueWidth;
   y = reshape(y, {0, 0, wide});
+  y = gated(a, path, x, y, l.valueWidth);
   if (!gate.empty())
     y = graph.add("Mul", {y, gate});
   return linear(inside(path, decoder.names.output), y, wide, hidden, a.outputBias);

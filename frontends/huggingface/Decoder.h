@@ -84,6 +84,7 @@ struct Attention {
   double scale = 0;           ///< of the scores
   bool queryBias = false, outputBias = false; ///< `queryBias` is of queries, keys and values
   Fusion fusion = Fusion::None;
+  bool gateIsFused = false; ///< of Fusion::Blocks: the projection gives the sigmoid gate of the result first
   HeadNorms headNorms = HeadNorms::None;
   std::optional<Norm> headNorm; ///< where it is not the decoder's norm
   bool normsAfterRotation = false;
@@ -103,6 +104,8 @@ struct Attention {
   /// Above 0: the second half of the heads is subtracted from the first, times a learned number that this is a part of;
   /// both see the values of two heads (arXiv:2410.05258, section 2.1).
   double differenceStart = 0;
+  /// exp(A * softplus(linear layer of its values)) is added to the scores of each key (arXiv:2508.02124, section 3.2).
+  bool valuesWeighKeys = false;
   bool hasSinks = false; ///< a learned logit per head, which takes a share of the softmax and nothing else
 };
 
@@ -134,6 +137,7 @@ struct Experts {
   int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
   bool sharedHasGate = false;     ///< its result times a sigmoid of the token
   bool sharedIsAveraged = false;  ///< half of the sum of its result and the others'
+  double gateLimit = 0;        ///< above 0: of what the activation reads, and of the size of what it is multiplied by
   bool gateAlternates = false; ///< with `up` in the columns of one matrix; biases, and FeedForward::clamped (gpt-oss)
   int64_t identities = 0;      ///< more experts, after the others, which give what they read (arXiv:2509.01322)
   /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
@@ -171,6 +175,8 @@ struct BlockNorms {
   std::string afterAttentionNorm;                ///< of its result
   std::string feedForwardNorm = "post_attention_layernorm";
   std::string afterFeedForwardNorm;
+  /// Vectors that what each half's result is added to is multiplied by; empty: none.
+  std::string attentionResidual, feedForwardResidual;
 };
 
 /// What a half of a block gives, and what it is added to, times numbers of the layer.
@@ -259,6 +265,24 @@ struct AltUp {
   int64_t residualRank = 0;    ///< of the learned augmented residual
 };
 
+/// Two stacks of the layers, one after the other in cycles (arXiv:2506.21734, section 2): `low` times over the fast one
+/// makes of its state and the slow one's its next state, then the slow one adds what came of it; `high` times all that.
+/// A state begins as stored, and the first of the fast stack's runs in a cycle have no gradient.
+struct Cycles {
+  int64_t high = 2, low = 3;
+  std::vector<int64_t> trained; ///< of each high cycle: so many runs of the fast stack, the last ones, have a gradient
+};
+
+/// Several residual streams: each half of a block reads a sum of them, and what it gives is added to each, by weights
+/// that a linear layer makes of all streams (hyper-connections, arXiv:2409.19606, without a mixing of the streams).
+struct Connections {
+  int64_t streams = 4;
+  double magnitude = 2; ///< most of what a result is multiplied by
+  double epsilon = 1e-6;
+  std::string attention = "hc_pre.hc_attn_layer", feedForward = "hc_pre.hc_mlp_layer"; ///< below a layer
+  std::string head = "hc_pre.hc_head";                                                 ///< below Decoder::base
+};
+
 struct Decoder {
   std::string modelType;
   int64_t vocabulary = 0, hidden = 0, positionLimit = 0; ///< 0: none
@@ -269,6 +293,9 @@ struct Decoder {
   std::string projectIn = "project_in", projectOut = "project_out";
   std::optional<std::string> embeddingNorm; ///< of embedded tokens
   std::optional<LayerInputs> layerInputs;
+  std::optional<Cycles> cycles;
+  std::optional<Connections> connections;
+  bool headIsWide = false;        ///< the head is f32 in every precision
   std::optional<AltUp> altUp;     ///< needs `layerInputs`
   bool positionsAreWaves = false; ///< sines and cosines of positions are added to embedded tokens; nothing is learned
   bool wavesEndBefore = false;    ///< the longest wave is one step shorter than 10000 times the shortest
@@ -296,7 +323,8 @@ struct Decoder {
   /// section 2.1). Within rows that are no longer all of them are chosen, and the indexer, which has no gradient, says
   /// nothing.
   int64_t chosenKeys = 0;
-  std::string chosenKeysKey; ///< of the configuration, which says so
+  bool chooserIsTrained = false; ///< it weighs keys too, in rows of any length
+  std::string chosenKeysKey;     ///< of the configuration, which says so
   /// Parts of names that transformers 5 calls otherwise than checkpoints do: (checkpoint's, version 5's).
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> notes; ///< what a user may want to know of the configuration

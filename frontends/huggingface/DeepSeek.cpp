@@ -184,7 +184,7 @@ static void readChoosing(Config &config, Decoder &decoder, const Defaults &defau
     return;
   config.harmless({"num_nextn_predict_layers", "topk_method", "mlp_bias"});
   readIndexer(config, decoder);
-  readLatent(config, decoder, latent, true);
+  readLatent(config, decoder, latent, /*isInterleaved=*/decoder.modelType != "hy_v4");
   const int64_t first = config.integer("first_k_dense_replace", sizes.firstDense, 0),
                 every = decoder.modelType == "axk2" ? config.integer("moe_layer_freq", 1) : 1;
   const std::vector<bool> dense = layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse",
@@ -384,6 +384,39 @@ void fillLongCat(Config &config, Decoder &decoder) {
   names.mixture = "mlp";
   names.router = "router.classifier";
   names.choiceBias = "router.e_score_correction_bias";
+}
+
+/// Hy 4: DeepSeek V3.2's attention with sinks and gates, between hyper-connections.
+void fillHyV4(Config &config, Decoder &decoder) {
+  config.harmless({"num_key_value_heads", "learnable_sink_init"}); // as many as heads; only initialises
+  config.set("num_key_value_heads", config.integer("num_attention_heads", 32));
+  Defaults defaults{
+      .vocabulary = 120832, .hidden = 2816, .width = 6912, .layers = 34, .positions = 262144, .epsilon = 1e-5};
+  defaults.padding = 120002;
+  readChoosing(
+      config, decoder, defaults,
+      {.queryRank = 1536, .keyRank = 512, .plainWidth = 192, .turningWidth = 64, .valueWidth = 256},
+      {.count = 256, .perToken = 8, .width = 768, .shared = 1, .firstDense = 1, .scale = 2.827, .normalised = true});
+  if (!config.has("initializer_range"))
+    decoder.initializerRange = 0.006;
+  const double limit = config.number("swiglu_limit", 10);
+  if (limit <= 0)
+    config.fail(config.describe("swiglu_limit") + ", which is not above 0");
+  for (Layer &layer : decoder.layers) {
+    layer.attention.hasSinks = true;
+    layer.attention.outputGate = OutputGate::Sigmoid;
+    if (layer.feedForward.experts)
+      layer.feedForward.experts->gateLimit = limit;
+  }
+  decoder.connections = Connections{.streams = config.integer("hc_mult", 4),
+                                    .magnitude = config.number("hc_magnitude", 2),
+                                    .epsilon = config.number("hc_eps", 1e-6)};
+  decoder.headIsWide = true;
+  decoder.renamed = {{".gate_proj.", ".linear_gate."},
+                     {".sinks.", ".learnable_sink_param."},
+                     {".hc_pre.hc_attn_layer.hc_", ".attn_hc."},
+                     {".hc_pre.hc_mlp_layer.hc_", ".ffn_hc."},
+                     {".hc_pre.hc_head.hc_head_", ".hc_head.hc_"}};
 }
 
 /// A.X-K2: DeepSeek V3.2's attention with gates of its results and of norms.

@@ -130,6 +130,9 @@ static constexpr Family kFamilies[] = {
     {"jetmoe", fillJetMoe},
     {"longcat_flash", fillLongCat},
     {"beam", fillBeam},
+    {"hrm_text", fillHrmText},
+    {"doge", fillDoge},
+    {"hy_v4", fillHyV4},
     {"minimax_m3_vl_text", fillMiniMaxM3},
 };
 
@@ -206,12 +209,9 @@ static constexpr Refused kRefused[] = {
     {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
     {"csm", "predicts audio with two decoders, which ztc does not build"},
     {"moshi", "predicts audio with two decoders, which ztc does not build"},
-    {"doge", "has attention with a learned dynamic mask, which ztc does not build"},
-    {"hy_v4", "chooses the keys that a query sees, which ztc does not build"},
     {"dots3_note", "chooses the keys that a query sees, which ztc does not build"},
     {"dots3_note_text", "chooses the keys that a query sees, which ztc does not build"},
     {"deepseek_v4", "chooses the keys that a query sees, which ztc does not build"},
-    {"hrm_text", "runs its layers several times over, which ztc does not build"},
     {"dory", "runs its layers several times over, which ztc does not build"},
     {"blt", "joins bytes to patches of other lengths each time, which ztc does not build"},
     {"xlnet", "predicts tokens in orders that are drawn, which ztc does not build"},

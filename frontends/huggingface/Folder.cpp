@@ -146,10 +146,12 @@ static void limitToChosenKeys(const std::string &place, const Decoder &decoder, 
   const int64_t most = decoder.chosenKeys;
   if (!most)
     return;
-  model.notes.push_back(
-      fmt::format("{}: {} is {}: rows of up to {} tokens are built, in which every query sees all keys "
-                  "before it; the weights of its indexer have no gradient and stay as they are",
-                  place, decoder.chosenKeysKey, most, most));
+  std::string note = fmt::format("{}: {} is {}: rows of up to {} tokens are built, in which every query sees all keys "
+                                 "before it",
+                                 place, decoder.chosenKeysKey, most, most);
+  if (!decoder.chooserIsTrained)
+    note += "; what would choose among more has no gradient and stays as it is";
+  model.notes.push_back(std::move(note));
   if (model.positionLimit && model.positionLimit <= most)
     return;
   model.positionLimit = most;
