@@ -253,6 +253,8 @@ LogicalResult Session::importInput() {
     StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);
     if (!built.isOk())
       return emitError(UnknownLoc::get(context.get())) << built.status().message();
+    if (!built->limitReason.empty() && int64_t(opts.seq) > built->positionLimit)
+      return emitError(UnknownLoc::get(context.get())) << built->limitReason;
     path += "/config.json";
     import.message = std::move(built->onnx);
     import.name = llvm::sys::path::filename(llvm::StringRef(opts.input).rtrim('/')).str();

@@ -112,10 +112,25 @@ Value DecoderBuilder::alibi(const Attention &a) {
   return scaled(graph.add("Cast", {heights}, {{"to", int64_t(1)}}), a.scale);
 }
 
+/// (B, H, 1, S): what is added to the scores of each key for its value, (B, Hk, S, D).
+Value DecoderBuilder::keyWeights(const Attention &a, const std::string &path, Value value) {
+  const int64_t wide = a.keyHeads * a.headWidth, group = a.heads / a.keyHeads;
+  graph.setScope(checkpoint.ownName(path));
+  Value rows = graph.add("Transpose", {value}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  Value steps = linear(inside(path, "dt_proj"), reshape(rows, {0, 0, wide}), wide, a.keyHeads, a.queryBias);
+  graph.setScope(checkpoint.ownName(path));
+  Value weights = graph.add("Mul", {graph.add("Softplus", {steps}), parameter(inside(path, "A"), {a.keyHeads})});
+  weights = graph.add("Transpose", {graph.add("Exp", {weights})}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  weights = graph.add("Unsqueeze", {weights, graph.integers({2})});
+  if (group > 1)
+    weights = graph.add("Expand", {weights, graph.integers({1, 1, group, 1})});
+  return graph.add("Unsqueeze", {reshape(weights, {0, a.heads, -1}), graph.integers({2})});
+}
+
 /// Softmax of scores times values, (B, H, S, D). What the ONNX operator cannot say is written out.
 Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value query, Value key, Value value) {
   const Attention &a = layer.attention;
-  if (!a.hasSinks && a.slopes.empty()) {
+  if (!a.hasSinks && a.slopes.empty() && !a.valuesWeighKeys) {
     std::vector<Value> inputs{query, key, value};
     if (layer.window)
       inputs.push_back(mask(layer));
@@ -125,7 +140,7 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
       attributes.push_back({"softcap", float(std::abs(*a.softCap))}); // the operator ignores what is below 0
     return graph.add("Attention", inputs, attributes);
   }
-  Value visible = mask(layer);
+  Value visible = mask(layer), weights = a.valuesWeighKeys ? keyWeights(a, path, value) : Value();
   graph.setScope(checkpoint.ownName(path));
   Value keys = graph.add("Transpose", {repeated(a, key, a.headWidth)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   Value x = scaled(graph.add("MatMul", {query, keys}), a.scale);
@@ -135,6 +150,8 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
     Value heights = alibi(a);
     x = graph.add("Add", {x, heights});
   }
+  if (!weights.empty())
+    x = graph.add("Add", {x, weights});
   x = graph.add("Where", {visible, x, graph.scalar(-std::numeric_limits<float>::infinity())});
   if (!a.hasSinks) {
     x = graph.add("Softmax", {x}, {{"axis", int64_t(-1)}});
@@ -162,7 +179,11 @@ std::vector<Value> DecoderBuilder::shardedProjection(const Attention &a, Value a
 std::vector<Value> DecoderBuilder::fusedProjection(const Attention &a, const std::string &path, Value x) {
   int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth, group = a.heads / a.keyHeads;
   std::string module = inside(path, decoder.names.fusedQuery);
-  Value all = linear(module, x, decoder.hidden, wide + 2 * narrow, a.queryBias);
+  Value all = linear(module, x, decoder.hidden, (a.gateIsFused ? 2 : 1) * wide + 2 * narrow, a.queryBias);
+  if (a.gateIsFused) {
+    std::vector<Value> parts = split(all, {wide, wide, narrow, narrow});
+    return {parts[1], parts[2], parts[3], parts[0]};
+  }
   if (a.fusion == Fusion::Blocks)
     return split(all, {wide, narrow, narrow});
   if (a.fusion == Fusion::Shards)
@@ -204,6 +225,13 @@ Value DecoderBuilder::turned(const Layer &layer, Value x, int64_t headWidth) {
 }
 
 Value DecoderBuilder::scaledByPosition(const Attention &a, Value query) {
+  if (a.queryScalePower > 0) {
+    Value next = graph.add("Add", {graph.add("Cast", {positions}, {{"to", int64_t(1)}}), graph.scalar(1)}); // FLOAT
+    Value part = graph.add("Div", {next, graph.scalar(float(a.queryScaleFrom))});
+    Value growth = graph.add("Log", {graph.add("Add", {part, graph.scalar(1)})});
+    Value scale = graph.add("Exp", {scaled(growth, a.queryScalePower)});
+    return graph.add("Mul", {query, graph.add("Unsqueeze", {scale, graph.integers({1})})});
+  }
   if (a.queryScaleBeta == 0)
     return query;
   Value place = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
@@ -224,6 +252,11 @@ Value DecoderBuilder::gated(const Attention &a, const std::string &path, Value x
   int64_t numbers = isPerHead ? a.heads : a.heads * width;
   Value gate = linear(inside(path, decoder.names.outputGate), x, decoder.hidden, numbers, false);
   graph.setScope(checkpoint.ownName(path));
+  if (!decoder.names.outputGateBias.empty()) {
+    Value bias = parameter(inside(path, decoder.names.outputGateBias), {a.heads});
+    gate = graph.add("Add", {reshape(gate, {0, 0, a.heads, numbers / a.heads}), reshape(bias, {a.heads, 1})});
+    gate = reshape(gate, {0, 0, numbers});
+  }
   gate = graph.add(isSigmoid ? "Sigmoid" : "Softplus", {gate});
   if (!isPerHead)
     return graph.add("Mul", {y, gate});
@@ -253,6 +286,33 @@ std::vector<Value> DecoderBuilder::projections(const Layer &layer, const std::st
   return parts;
 }
 
+/// (B, heads, S, D) to (B, heads, S, 2 D): each of the first half beside its like in the second, for both halves of the
+/// keys.
+Value DecoderBuilder::pairedValues(Value value, int64_t heads) {
+  auto half = [&](int64_t from, int64_t to) {
+    return graph.add("Slice", {value, graph.integers({from}), graph.integers({to}), graph.integers({1})});
+  };
+  Value pairs = graph.add("Concat", {half(0, heads / 2), half(heads / 2, heads)}, {{"axis", int64_t(-1)}});
+  return graph.add("Concat", {pairs, pairs}, {{"axis", int64_t(1)}});
+}
+
+/// (B, S, H, 2 D) to (B, S, H / 2, 2 D), normed: exp(q1 k1) - exp(q2 k2) + start is what the second half counts.
+Value DecoderBuilder::difference(const Attention &a, const std::string &path, Value y) {
+  auto half = [&](int64_t from, int64_t to) {
+    return graph.add("Slice", {y, graph.integers({from}), graph.integers({to}), graph.integers({2})});
+  };
+  auto learned = [&](const char *query, const char *key) {
+    Value product =
+        graph.add("Mul", {parameter(inside(path, query), {a.headWidth}), parameter(inside(path, key), {a.headWidth})});
+    return graph.add("Exp", {graph.add("ReduceSum", {product, graph.integers({-1})})});
+  };
+  Value first = half(0, a.heads / 2), second = half(a.heads / 2, a.heads);
+  Value weight = graph.add("Sub", {learned("lambda_q1", "lambda_k1"), learned("lambda_q2", "lambda_k2")});
+  weight = graph.add("Add", {weight, graph.scalar(float(a.differenceStart))});
+  Value rest = graph.add("Sub", {first, graph.add("Mul", {second, weight})});
+  return scaled(norm(path, rest, 2 * a.headWidth, {NormKind::RmsPlain, decoder.norm.epsilon}), 1 - a.differenceStart);
+}
+
 Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Value x) {
   const Attention &a = layer.attention;
   const BlockNames &names = decoder.names;
@@ -260,6 +320,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     tables[layer.rope] = table(decoder.ropes[layer.rope]);
   if (a.latent)
     return latentAttention(layer, path, x);
+  if (a.experts)
+    return attentionOfExperts(layer, path, x);
   const int64_t widths[] = {a.headWidth, a.headWidth, a.valueWidth ? a.valueWidth : a.headWidth};
   x = scaled(x, a.inputScale);
   std::vector<Value> parts = projections(layer, path, x), halves;
@@ -267,6 +329,11 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     graph.setScope(checkpoint.ownName(path));
     halves = split(reshape(parts[0], {0, 0, a.heads, 2 * a.headWidth}), {a.headWidth, a.headWidth});
     parts[0] = halves[0];
+  }
+  Value fusedGate;
+  if (parts.size() > 3) {
+    fusedGate = parts.back();
+    parts.pop_back();
   }
   const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
   bool hasHeadNorms = a.headNorms != HeadNorms::None && a.headNorms != HeadNorms::Whole;
@@ -292,6 +359,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     if (i < 2 && hasHeadNorms && a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
   }
+  if (a.differenceStart > 0)
+    parts[2] = pairedValues(parts[2], a.keyHeads);
   if (layer.keysOf < 0)
     keysAndValues.emplace_back(parts[1], scaled(parts[2], a.valueScale));
   else
@@ -299,8 +368,11 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   const auto &[keys, values] = keysAndValues.back();
   Value y = scores(layer, path, parts[0], keys, values);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  if (a.differenceStart > 0)
+    y = difference(a, path, y);
   int64_t wide = a.heads * widths[2];
-  y = gated(a, path, x, reshape(y, {0, 0, wide}), widths[2]);
+  y = reshape(y, {0, 0, wide});
+  y = fusedGate.empty() ? gated(a, path, x, y, widths[2]) : graph.add("Mul", {y, graph.add("Sigmoid", {fusedGate})});
   if (!halves.empty())
     y = graph.add("Mul", {y, graph.add("Sigmoid", {reshape(halves[1], {0, 0, wide})})});
   y = linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias && names.outputBias.empty());

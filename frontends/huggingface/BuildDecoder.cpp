@@ -66,6 +66,17 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
   return graph.add("LayerNormalization", inputs, {axis, epsilon});
 }
 
+/// A norm whose result has a gate of `rank`, 0: none. Modules as A.X-K2's checkpoints have them.
+Value DecoderBuilder::normWithGate(const std::string &module, Value x, int64_t rank) {
+  if (!rank)
+    return norm(module, x, decoder.hidden, decoder.norm);
+  Value y = norm(inside(module, "norm"), x, decoder.hidden, decoder.norm);
+  Value low = linear(inside(module, "W_down"), y, decoder.hidden, rank, false);
+  low = activate(Activation::Silu, module, low);
+  Value gate = graph.add("Sigmoid", {linear(inside(module, "W_up"), low, rank, decoder.hidden, false)});
+  return graph.add("Mul", {y, gate});
+}
+
 Value DecoderBuilder::scaled(Value x, double factor) {
   return factor == 1 ? x : graph.add("Mul", {x, graph.scalar(float(factor))});
 }
@@ -126,7 +137,8 @@ Value DecoderBuilder::positionRows() {
 /// `x`: the block's input of this half; `normed`: what it reads.
 Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x, Value normed) {
   const FeedForward &f = layer.feedForward;
-  std::string module = inside(path, decoder.names.feedForward);
+  const bool isOther = f.experts && !decoder.names.mixture.empty();
+  std::string module = inside(path, isOther ? decoder.names.mixture : decoder.names.feedForward);
   if (!f.experts)
     return dense(f, module, normed);
   return decoder.names.expertsNorm.empty() ? experts(layer, path, module, normed)
@@ -149,6 +161,21 @@ Value DecoderBuilder::sparse(Value x, double cutoff) {
   return graph.add("Relu", {graph.add("Sub", {distance, scaled(deviation, cutoff)})});
 }
 
+/// What a gate and the values beside it give.
+Value DecoderBuilder::gatedProduct(const FeedForward &f, const std::string &module, Value gate, Value up) {
+  if (const double limit = f.experts ? f.experts->gateLimit : 0; limit > 0) {
+    gate = graph.add("Min", {gate, graph.scalar(float(limit))});
+    up = graph.add("Clip", {up, graph.scalar(float(-limit)), graph.scalar(float(limit))});
+  }
+  if (!f.clamped)
+    return graph.add("Mul", {activate(f.activation, module, gate), up});
+  Value high = graph.scalar(float(f.clamped->limit)), low = graph.scalar(float(-f.clamped->limit));
+  gate = graph.add("Min", {gate, high});
+  up = graph.add("Clip", {up, low, high});
+  Value glu = graph.add("Mul", {gate, graph.add("Sigmoid", {scaled(gate, f.clamped->alpha)})});
+  return graph.add("Mul", {graph.add("Add", {up, graph.scalar(1)}), glu});
+}
+
 Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Value x) {
   int64_t hidden = decoder.hidden;
   Value y;
@@ -158,7 +185,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
     y = activate(f.activation, module, y);
   } else {
     std::vector<Value> parts;
-    if (f.isFused) {
+    if (f.isFused && !checkpoint.has(inside(module, decoder.names.gate) + ".weight")) {
       Value both = linear(inside(module, decoder.names.fusedGate), x, hidden, 2 * f.width, f.bias);
       parts = split(both, {f.width, f.width});
     } else {
@@ -169,7 +196,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
     if (f.cutoff)
       parts[0] = sparse(parts[0], *f.cutoff);
     parts[0] = scaled(parts[0], f.gateScale);
-    y = graph.add("Mul", {activate(f.activation, module, parts[0]), parts[1]});
+    y = gatedProduct(f, module, parts[0], parts[1]);
   }
   return scaled(linear(inside(module, decoder.names.down), y, f.width, hidden, f.bias), f.resultScale);
 }
@@ -194,12 +221,12 @@ Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x
 
 Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x) {
   const BlockNorms &norms = layer.norms ? *layer.norms : decoder.names;
-  auto normed = [&](const std::string &name, Value value) {
-    return name.empty() ? value : norm(inside(path, name), value, decoder.hidden, decoder.norm);
+  auto normed = [&](const std::string &name, Value value, int64_t gateRank = 0) {
+    return name.empty() ? value : normWithGate(inside(path, name), value, gateRank);
   };
-  auto added = [&](Value to, Value what) {
+  auto added = [&](Value to, Value what, HalfSum sum = {}) {
     graph.setScope(checkpoint.ownName(path));
-    return graph.add("Add", {to, scaled(what, decoder.residualScale)});
+    return graph.add("Add", {scaled(to, sum.residual), scaled(what, decoder.residualScale * sum.result)});
   };
   if (layer.halves != Layer::Halves::Both) {
     Value in = normed(norms.attentionNorm, x);
@@ -209,23 +236,54 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     x = normed(norms.attentionNorm, added(x, mixed(layer, path, x)));
     return normed(norms.feedForwardNorm, added(x, feedForward(layer, path, x, x)));
   }
-  Value in = layer.lacksAttentionNorm ? x : normed(norms.attentionNorm, x);
+  Value in = layer.lacksAttentionNorm ? x : normed(norms.attentionNorm, x, layer.attentionNormGate);
   Value seen = normed(norms.afterAttentionNorm, mixed(layer, path, in));
   if (decoder.isParallel) {
     Value between = norms.feedForwardNorm.empty() ? in : normed(norms.feedForwardNorm, x);
     Value both = graph.add("Add", {seen, feedForward(layer, path, x, between)});
     return added(x, both);
   }
-  x = added(decoder.addsToNormed ? in : x, seen);
-  Value between = normed(norms.feedForwardNorm, x), thought = feedForward(layer, path, x, between);
+  auto weighed = [&](const std::string &name, Value value) {
+    if (name.empty())
+      return value;
+    graph.setScope(checkpoint.ownName(path));
+    return graph.add("Mul", {value, parameter(inside(path, name), {decoder.hidden})});
+  };
+  x = added(weighed(norms.attentionResidual, decoder.addsToNormed ? in : x), seen, layer.attentionSum);
+  Value between = normed(norms.feedForwardNorm, x, layer.feedForwardNormGate),
+        thought = feedForward(layer, path, x, between);
   bool isMixture = layer.feedForward.experts && !decoder.names.afterMixtureNorm.empty();
-  return added(decoder.addsToNormed ? between : x,
-               normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought));
+  return added(weighed(norms.feedForwardResidual, decoder.addsToNormed ? between : x),
+               normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought),
+               layer.feedForwardSum);
+}
+
+/// A block with two attentions (LongCat).
+Value DecoderBuilder::blockOfTwo(const Layer &layer, const std::string &path, Value x) {
+  const BlockNames &names = decoder.names;
+  auto added = [&](Value to, Value what) {
+    graph.setScope(checkpoint.ownName(path));
+    return graph.add("Add", {to, what});
+  };
+  Layer mixture = layer;
+  mixture.feedForward = *layer.shortcut;
+  Value shortcut;
+  for (const char *number : {"0", "1"}) {
+    Value in = norm(inside(path, inside(names.attentionNorm, number)), x, decoder.hidden, decoder.norm);
+    x = added(x, attention(layer, inside(path, inside(names.attention, number)), in));
+    Value between = norm(inside(path, inside(names.feedForwardNorm, number)), x, decoder.hidden, decoder.norm);
+    if (shortcut.empty())
+      shortcut = experts(mixture, path, inside(path, names.mixture), between);
+    x = added(x, dense(layer.feedForward, inside(path, inside(names.feedForward, number)), between));
+  }
+  return added(x, shortcut);
 }
 
 Value DecoderBuilder::head(Value x) {
+  Norm last = decoder.norm;
+  last.epsilon = decoder.finalEpsilon.value_or(last.epsilon);
   if (!decoder.finalNorm.empty())
-    x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, decoder.norm);
+    x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, last);
   if (const std::optional<HeadTransform> &transform = decoder.headTransform) {
     x = linear(transform->dense, x, decoder.hidden, decoder.hidden, transform->bias);
     x = norm(transform->norm, activate(transform->activation, transform->dense, x), decoder.hidden, decoder.norm);
@@ -235,8 +293,10 @@ Value DecoderBuilder::head(Value x) {
     x = linear(decoder.base + decoder.projectOut, x, decoder.hidden, width, false);
   std::string matrix = decoder.isTied ? decoder.base + decoder.embedding : decoder.head;
   graph.setScope(checkpoint.ownName(decoder.head));
+  graph.setWidth(decoder.headIsWide ? GraphWriter::Width::Parameters : GraphWriter::Width::Policy);
   Value weight = parameter(matrix + ".weight", {decoder.vocabulary, width});
   Value logits = graph.add("MatMul", {x, graph.add("Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}})});
+  graph.setWidth(GraphWriter::Width::Policy);
   if (decoder.headBias)
     logits = graph.add("Add", {logits, parameter(decoder.head + ".bias", {decoder.vocabulary})});
   logits = scaled(logits, decoder.logitScale);
@@ -251,6 +311,35 @@ Value DecoderBuilder::scaledBlock(const std::string &path, Value x) {
   return graph.add("Mul", {x, parameter(inside(path, decoder.names.scale), {1}, /*isTrained=*/false)});
 }
 
+/// All layers and a norm, below `path`.
+Value DecoderBuilder::stack(const std::string &path, Value x, bool hasGradient) {
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    x = block(decoder.layers[i], inside(path, decoder.layersName + "." + std::to_string(i)), x);
+  graph.setDetached(!hasGradient);
+  x = norm(inside(path, "final_norm"), x, decoder.hidden, decoder.norm);
+  graph.setDetached(false);
+  return x;
+}
+
+/// What both stacks make of embedded tokens, HRM's way.
+Value DecoderBuilder::cycled(Value slow) {
+  const Cycles &cycles = *decoder.cycles;
+  const std::string begin = decoder.base + "z_L_init", own = checkpoint.ownName(begin);
+  const std::string scope = own.substr(0, own.rfind('.'));
+  graph.setScope(scope);
+  Value fast = parameter(begin, {decoder.hidden}, /*isTrained=*/false);
+  auto sum = [&](Value one, Value other) {
+    graph.setScope(scope);
+    return graph.add("Add", {one, other});
+  };
+  for (int64_t high = 0; high < cycles.high; ++high) {
+    for (int64_t low = 0; low < cycles.low; ++low)
+      fast = stack(decoder.base + "L_module", sum(slow, fast), cycles.low - low <= cycles.trained[high]);
+    slow = stack(decoder.base + "H_module", sum(slow, fast), true);
+  }
+  return slow;
+}
+
 void DecoderBuilder::build() {
   Value tokens = "input_ids";
   graph.addTokens(tokens);
@@ -258,13 +347,17 @@ void DecoderBuilder::build() {
   Value x = embed(tokens), inputs = decoder.layerInputs ? layerInputs(tokens, x) : Value();
   if (decoder.altUp)
     x = streamsOf(x);
+  if (decoder.connections)
+    return graph.addLogits(head(connected(x)), decoder.vocabulary);
+  if (decoder.cycles)
+    return graph.addLogits(head(cycled(x)), decoder.vocabulary);
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     std::string path = decoder.base + decoder.layersName + "." + std::to_string(i);
     if (decoder.altUp) {
       x = blockOfStreams(decoder.layers[i], path, x, inputs, int64_t(i));
       continue;
     }
-    x = block(decoder.layers[i], path, x);
+    x = decoder.layers[i].shortcut ? blockOfTwo(decoder.layers[i], path, x) : block(decoder.layers[i], path, x);
     if (decoder.layerInputs) {
       Value more = fromLayerInput(decoder.layers[i], path, x, inputs, int64_t(i));
       graph.setScope(checkpoint.ownName(path));

@@ -24,6 +24,7 @@ private:
   Value parameter(const std::string &name, const std::vector<int64_t> &shape, bool isTrained = true);
   Value linear(const std::string &module, Value x, int64_t in, int64_t out, bool hasBias);
   Value norm(const std::string &module, Value x, int64_t width, Norm kind);
+  Value normWithGate(const std::string &module, Value x, int64_t rank);
   Value scaled(Value x, double factor);
   Value softCapped(Value x, double cap);
   Value embed(Value tokens);
@@ -31,11 +32,15 @@ private:
   Value scaledBlock(const std::string &path, Value x);
   Value mixed(const Layer &layer, const std::string &path, Value x);
   Value block(const Layer &layer, const std::string &path, Value x);
+  Value blockOfTwo(const Layer &layer, const std::string &path, Value x);
+  Value stack(const std::string &path, Value x, bool hasGradient);
+  Value cycled(Value x);
   Value head(Value x);
   Value positionRows();
   Value feedForward(const Layer &layer, const std::string &path, Value x, Value normed);
   Value root(Value square);
   Value sparse(Value x, double cutoff);
+  Value gatedProduct(const FeedForward &feedForward, const std::string &module, Value gate, Value up);
   Value dense(const FeedForward &feedForward, const std::string &module, Value x);
   std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
   Value reshape(Value x, const std::vector<int64_t> &shape);
@@ -46,6 +51,14 @@ private:
   // BuildLayerInputs.cpp
   Value layerInputs(Value tokens, Value embedded);
   Value fromLayerInput(const Layer &layer, const std::string &path, Value x, Value inputs, int64_t index);
+  // BuildConnections.cpp
+  /// Weights (B, S, streams), and the sum of the streams (B, S, hidden) by those of them that are for reading.
+  struct Reading {
+    Value written, sum;
+  };
+  Reading reading(const std::string &module, const std::string &prefix, Value streams, bool isLast);
+  Value written(Value streams, Value weights, Value result);
+  Value connected(Value embedded);
   // BuildAltUp.cpp
   Value streamsOf(Value embedded);
   Value joined(Value streams);
@@ -93,13 +106,18 @@ private:
   Value mask(const Layer &layer);
   std::vector<Value> shardedProjection(const Attention &attention, Value all);
   Value alibi(const Attention &attention);
+  Value keyWeights(const Attention &attention, const std::string &path, Value value);
   std::vector<Value> fusedProjection(const Attention &attention, const std::string &path, Value x);
   std::vector<Value> projections(const Layer &layer, const std::string &path, Value x);
   Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);
   Value turned(const Layer &layer, Value x, int64_t headWidth);
   Value scaledByPosition(const Attention &attention, Value query);
   Value gated(const Attention &attention, const std::string &path, Value x, Value y, int64_t width);
+  Value pairedValues(Value value, int64_t heads);
+  Value difference(const Attention &attention, const std::string &path, Value y);
   Value attention(const Layer &layer, const std::string &path, Value x);
+  // BuildAttentionExperts.cpp
+  Value attentionOfExperts(const Layer &layer, const std::string &path, Value x);
   // BuildLatentAttention.cpp
   Value latentAttention(const Layer &layer, const std::string &path, Value x);
   // BuildAttention.cpp

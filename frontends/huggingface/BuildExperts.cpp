@@ -12,7 +12,7 @@ Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value sh
   const std::string bias = inside(path, decoder.names.choiceBias);
   const bool lacksBias = e.choiceBiasMayLack && checkpoint.hasWeights() && !checkpoint.has(bias);
   if (e.hasChoiceBias && !lacksBias) {
-    std::vector<int64_t> shape{e.count};
+    std::vector<int64_t> shape{e.count + e.identities};
     if (e.choiceBiasIsRow)
       shape.insert(shape.begin(), 1);
     const std::string own = checkpoint.ownName(bias); // which Kolibri's checkpoints have in a module of its own
@@ -30,8 +30,8 @@ Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value sh
   Value one = graph.add("Expand", {graph.scalar(1), graph.add("Shape", {chosen})});
   Value takesPart = graph.add("ScatterElements", {none, chosen, one}, {{"axis", int64_t(-1)}});
   takesPart = graph.add("Greater", {graph.add("Unsqueeze", {takesPart, graph.integers({-1})}), graph.scalar(0)});
-  Value outside =
-      graph.scalar(e.router == Experts::Router::SigmoidThenTop ? -std::numeric_limits<float>::infinity() : 0);
+  const bool isOut = e.router == Experts::Router::SigmoidThenTop && !e.outsideIsZero;
+  Value outside = graph.scalar(isOut ? -std::numeric_limits<float>::infinity() : 0);
   return reshape(graph.add("Where", {takesPart, grouped, outside}), {0, 0, e.count});
 }
 
@@ -77,7 +77,7 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
                                                      : Width::Policy);
   if (!decoder.names.routerScale.empty())
     x = scaledForRouter(path, x);
-  Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count, e.routerBias);
+  Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count + e.identities, e.routerBias);
   graph.setWidth(e.precision == Precision::Narrow ? Width::Policy : Width::Wide);
   if (e.routerSoftCap > 0)
     logits = softCapped(logits, e.routerSoftCap);
@@ -141,7 +141,8 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
   if (names.expertsAreStacked || checkpoint.has(inside(path, names.expertsGateUp))) {
     graph.setScope(checkpoint.ownName(own));
     auto matrix = [&](const std::string &name, int64_t out, int64_t in) {
-      int64_t count = f.experts->count;
+      // transformers has rows there for those that hand on what they read.
+      int64_t count = f.experts->count + (name == names.expertsGateUp ? f.experts->identities : 0);
       // A program that saves transformers' state_dict() leaves them in the form that all other model types have.
       bool isPlain =
           !names.expertsAreTransposed || (in != out && checkpoint.hasShape(inside(path, name), {count, out, in}));
@@ -153,7 +154,7 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
     };
     std::vector<Value> parts =
         split(graph.add("MatMul", {x, matrix(names.expertsGateUp, 2 * f.width, hidden)}), {f.width, f.width});
-    Value y = graph.add("Mul", {activate(f.activation, own, parts[0]), parts[1]});
+    Value y = gatedProduct(f, own, parts[0], parts[1]);
     return graph.add("MatMul", {y, matrix(names.expertsDown, hidden, f.width)});
   }
   if (names.expertsAreRows) {
@@ -175,18 +176,17 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
   Value gate = linear(inside(module, names.expertGate), x, hidden, f.width, false),
         up = linear(inside(module, names.expertUp), x, hidden, f.width, false);
   graph.setScope(checkpoint.ownName(module));
-  Value y = graph.add("Mul", {activate(f.activation, own, gate), up});
+  Value y = gatedProduct(f, own, gate, up);
   return linear(inside(module, names.expertDown), y, f.width, hidden, false);
 }
 
 /// gpt-oss: gate and up alternate in the columns of a matrix (E, H, 2 F), both are clamped, (up + 1) is multiplied.
 Value DecoderBuilder::clampedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
   const FeedForward &f = layer.feedForward;
-  const Experts &e = *f.experts;
   std::string own = inside(path, decoder.names.experts);
   graph.setScope(checkpoint.ownName(own));
   auto one = [&](const std::string &name, std::vector<int64_t> shape) {
-    shape.insert(shape.begin(), e.count);
+    shape.insert(shape.begin(), f.experts->count);
     return graph.add("Gather", {parameter(inside(own, name), shape), graph.integer(index)}, {{"axis", int64_t(0)}});
   };
   Value both = graph.add("Add", {graph.add("MatMul", {x, one("gate_up_proj", {decoder.hidden, 2 * f.width})}),
@@ -195,10 +195,7 @@ Value DecoderBuilder::clampedExpert(const Layer &layer, const std::string &path,
     return graph.add("Slice", {both, graph.integers({first}), graph.integers({std::numeric_limits<int64_t>::max()}),
                                graph.integers({-1}), graph.integers({2})});
   };
-  Value high = graph.scalar(float(e.limit)), low = graph.scalar(float(-e.limit));
-  Value gate = graph.add("Min", {every2(0), high}), up = graph.add("Clip", {every2(1), low, high});
-  Value glu = graph.add("Mul", {gate, graph.add("Sigmoid", {scaled(gate, e.alpha)})});
-  Value y = graph.add("Mul", {graph.add("Add", {up, graph.scalar(1)}), glu});
+  Value y = gatedProduct(f, own, every2(0), every2(1));
   return graph.add("Add", {graph.add("MatMul", {y, one("down_proj", {f.width, decoder.hidden})}),
                            one("down_proj_bias", {decoder.hidden})});
 }
@@ -226,19 +223,28 @@ Value DecoderBuilder::weighted(const Layer &layer, const std::string &path, Valu
     Value share = graph.add("Slice", {weights, graph.integers({i}), graph.integers({i + 1}), graph.integers({-1})});
     graph.setWidth(GraphWriter::Width::Policy);
     Value read = e.sharesScaleInputs ? graph.add("Mul", {x, share}) : x;
-    Value y = e.limit ? clampedExpert(layer, path, i, read) : gatedExpert(layer, path, i, read);
+    Value y = e.gateAlternates ? clampedExpert(layer, path, i, read) : gatedExpert(layer, path, i, read);
     graph.setScope(checkpoint.ownName(path));
     if (!e.sharesScaleInputs)
       y = graph.add("Mul", {y, share});
     sum = i ? graph.add("Add", {sum, y}) : y;
   }
-  return sum;
+  if (!e.identities)
+    return sum;
+  graph.setWidth(isWide ? GraphWriter::Width::Wide : GraphWriter::Width::Policy);
+  Value handedOn = graph.add(
+      "Slice", {weights, graph.integers({e.count}), graph.integers({e.count + e.identities}), graph.integers({-1})});
+  handedOn = graph.add("ReduceSum", {handedOn, graph.integers({-1})}, {{"keepdims", int64_t(1)}});
+  graph.setWidth(GraphWriter::Width::Policy);
+  return graph.add("Add", {sum, graph.add("Mul", {x, handedOn})});
 }
 
 /// The experts that were chosen and the one that sees every token, of one input.
 Value DecoderBuilder::experts(const Layer &layer, const std::string &block, const std::string &path, Value x) {
   const Experts &e = *layer.feedForward.experts;
   Value sum = weighted(layer, path, shares(e, path, x), x);
+  if (!decoder.names.mixtureBias.empty())
+    sum = graph.add("Add", {sum, parameter(inside(path, decoder.names.mixtureBias), {decoder.hidden})});
   if (!e.sharedWidth)
     return sum;
   Value shared = sharedExpert(layer.feedForward, decoder.names.sharedIsBeside ? block : path, x);

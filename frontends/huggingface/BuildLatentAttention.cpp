@@ -17,22 +17,30 @@ Value DecoderBuilder::latentAttention(const Layer &layer, const std::string &pat
     return graph.add("Concat", {plain, turning}, {{"axis", int64_t(-1)}});
   };
 
-  Value query;
+  Value query, gate;
   if (l.queryRank) {
-    Value low = linear(inside(path, "q_a_proj"), x, hidden, l.queryRank, a.queryBias);
-    low = norm(inside(path, "q_a_layernorm"), low, l.queryRank, *a.headNorm);
-    query = linear(inside(path, "q_b_proj"), low, l.queryRank, a.heads * width, false);
+    Value raw = linear(inside(path, "q_a_proj"), x, hidden, l.queryRank, a.queryBias);
+    Value low = norm(inside(path, "q_a_layernorm"), raw, l.queryRank, *a.headNorm);
+    if (l.queriesHaveGates) {
+      const int64_t both = width + l.valueWidth;
+      Value all = linear(inside(path, "q_b_proj"), joined(low, raw), 2 * l.queryRank, a.heads * both, false);
+      std::vector<Value> parts = split(reshape(all, {0, 0, a.heads, both}), {width, l.valueWidth});
+      query = reshape(parts[0], {0, 0, a.heads * width});
+      gate = graph.add("Sigmoid", {reshape(parts[1], {0, 0, a.heads * l.valueWidth})});
+    } else {
+      query = linear(inside(path, "q_b_proj"), low, l.queryRank, a.heads * width, false);
+    }
   } else {
     query = linear(inside(path, decoder.names.query), x, hidden, a.heads * width, false);
   }
+  query = scaled(query, l.queryScale);
   std::vector<Value> queries = split(inHeads(query, a.heads, width), {l.plainWidth, l.turningWidth});
   query = scaledByPosition(a, joined(queries[0], turned(layer, queries[1], l.turningWidth)));
 
   Value compressed = linear(inside(path, "kv_a_proj_with_mqa"), x, hidden, l.keyRank + l.turningWidth, a.queryBias);
   std::vector<Value> low = split(compressed, {l.keyRank, l.turningWidth});
-  Value expanded =
-      linear(inside(path, "kv_b_proj"), norm(inside(path, "kv_a_layernorm"), low[0], l.keyRank, *a.headNorm), l.keyRank,
-             a.heads * (l.plainWidth + l.valueWidth), false);
+  Value narrow = scaled(norm(inside(path, "kv_a_layernorm"), low[0], l.keyRank, *a.headNorm), l.keyScale);
+  Value expanded = linear(inside(path, "kv_b_proj"), narrow, l.keyRank, a.heads * (l.plainWidth + l.valueWidth), false);
   std::vector<Value> both =
       split(inHeads(expanded, a.heads, l.plainWidth + l.valueWidth), {l.plainWidth, l.valueWidth});
   // Repeated for all heads first: keys then turn in the form in which queries do.
@@ -41,7 +49,11 @@ Value DecoderBuilder::latentAttention(const Layer &layer, const std::string &pat
   Value y = scores(layer, path, query, joined(both[0], shared), both[1]);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   int64_t wide = a.heads * l.valueWidth;
-  return linear(inside(path, decoder.names.output), reshape(y, {0, 0, wide}), wide, hidden, a.outputBias);
+  y = reshape(y, {0, 0, wide});
+  y = gated(a, path, x, y, l.valueWidth);
+  if (!gate.empty())
+    y = graph.add("Mul", {y, gate});
+  return linear(inside(path, decoder.names.output), y, wide, hidden, a.outputBias);
 }
 
 } // namespace ztc::huggingface

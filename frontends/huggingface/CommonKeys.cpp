@@ -268,6 +268,14 @@ void setExperts(Config &config, Decoder &decoder, const Experts &experts, int64_
   }
 }
 
+void readClampedGlu(Config &config, Decoder &decoder) {
+  const ClampedGlu clamped{.limit = config.number("swiglu_limit", 7), .alpha = config.number("swiglu_alpha", 1.702)};
+  if (clamped.limit <= 0)
+    config.fail(config.describe("swiglu_limit") + ", which is not above 0");
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.clamped = clamped;
+}
+
 void readRouterNoise(Config &config, Decoder &decoder) {
   if (config.optionalNumber("router_jitter_noise", 0.0).value_or(0) != 0)
     decoder.notes.push_back(config.describe("router_jitter_noise") + ": ztc trains without this noise");

@@ -51,6 +51,10 @@ enum class Fusion {
 struct Latent {
   int64_t queryRank = 0; ///< 0: one projection
   int64_t keyRank = 0, plainWidth = 0, turningWidth = 0, valueWidth = 0;
+  double queryScale = 1, keyScale = 1; ///< of queries, and of what keys and values are made of
+  /// The queries' second projection gives a sigmoid gate of each head's result too; it reads what is narrow with its
+  /// norm, and without it.
+  bool queriesHaveGates = false;
 };
 
 /// What the result of attention is multiplied by: a function of what it read, through a projection.
@@ -61,6 +65,12 @@ enum class OutputGate {
   SoftplusPerHead,  ///< one number for all of a head
   SigmoidPerHead,   ///< likewise
   SigmoidOfQueries, ///< the queries' projection gives it: for each head the query, then its gate
+};
+
+/// Experts that give a token its queries and read what these saw; keys and values are all experts' (arXiv:2404.07413,
+/// section 2.2). Attention::heads are those of all of a token's experts, Attention::keyHeads of one.
+struct AttentionExperts {
+  int64_t count = 0, perToken = 0;
 };
 
 struct Attention {
@@ -74,6 +84,7 @@ struct Attention {
   double scale = 0;           ///< of the scores
   bool queryBias = false, outputBias = false; ///< `queryBias` is of queries, keys and values
   Fusion fusion = Fusion::None;
+  bool gateIsFused = false; ///< of Fusion::Blocks: the projection gives the sigmoid gate of the result first
   HeadNorms headNorms = HeadNorms::None;
   std::optional<Norm> headNorm; ///< where it is not the decoder's norm
   bool normsAfterRotation = false;
@@ -83,11 +94,18 @@ struct Attention {
   /// (Falcon).
   bool slopesAreRounded = false;
   std::optional<Latent> latent;
+  std::optional<AttentionExperts> experts;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
   /// Queries of later positions, larger, that softmax over more keys stays as sharp (arXiv:2501.19399): times
   /// 1 + beta * log(1 + floor((position + shift) / from)). A beta of 0: not.
   double queryScaleBeta = 0, queryScaleFrom = 1, queryScaleShift = 0;
+  double queryScalePower = 0; ///< above 0: times (1 + (position + 1) / queryScaleFrom)^power instead
   OutputGate outputGate = OutputGate::None;
+  /// Above 0: the second half of the heads is subtracted from the first, times a learned number that this is a part of;
+  /// both see the values of two heads (arXiv:2410.05258, section 2.1).
+  double differenceStart = 0;
+  /// exp(A * softplus(linear layer of its values)) is added to the scores of each key (arXiv:2508.02124, section 3.2).
+  bool valuesWeighKeys = false;
   bool hasSinks = false; ///< a learned logit per head, which takes a share of the softmax and nothing else
 };
 
@@ -110,6 +128,7 @@ struct Experts {
   bool choiceBiasIsRow = false;   ///< stored (1, count), not (count)
   /// Experts in so many groups; the best `chosenGroups` of them take part.
   int64_t groups = 1, chosenGroups = 1;
+  bool outsideIsZero = false;     ///< an expert of other groups is chosen by 0, which a learned bias may be below
   int64_t groupSummands = 1;      ///< of a group's largest, which are what it is chosen by
   double routerSoftCap = 0;       ///< above 0: cap * tanh(x / cap) of the router's product
   double scale = 1;               ///< of the shares
@@ -118,7 +137,9 @@ struct Experts {
   int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
   bool sharedHasGate = false;     ///< its result times a sigmoid of the token
   bool sharedIsAveraged = false;  ///< half of the sum of its result and the others'
-  double limit = 0, alpha = 0;    ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
+  double gateLimit = 0;        ///< above 0: of what the activation reads, and of the size of what it is multiplied by
+  bool gateAlternates = false; ///< with `up` in the columns of one matrix; biases, and FeedForward::clamped (gpt-oss)
+  int64_t identities = 0;      ///< more experts, after the others, which give what they read (arXiv:2509.01322)
   /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
   enum class Precision {
     Narrow,  ///< nothing
@@ -129,11 +150,17 @@ struct Experts {
   bool sharesAreRounded = true; ///< to the plan's type, before an expert's result is multiplied by its share
 };
 
+/// (up + 1) * gate * sigmoid(alpha * gate), the gate below `limit` and `up` within it (gpt-oss, MiniMax-M3).
+struct ClampedGlu {
+  double limit = 7, alpha = 1.702;
+};
+
 struct FeedForward {
   int64_t width = 0;
   Activation activation = Activation::Silu;
   bool isGated = true;
-  bool isFused = false; ///< one projection for gate and up, in this order
+  bool isFused = false;              ///< one projection for gate and up, in this order
+  std::optional<ClampedGlu> clamped; ///< in the place of `activation`
   bool bias = false;
   double gateScale = 1, resultScale = 1; ///< of the gate before its activation, and of what the whole gives
   /// Of the gate's products those count that exceed their mean by so many deviations, and what they exceed it by
@@ -148,6 +175,13 @@ struct BlockNorms {
   std::string afterAttentionNorm;                ///< of its result
   std::string feedForwardNorm = "post_attention_layernorm";
   std::string afterFeedForwardNorm;
+  /// Vectors that what each half's result is added to is multiplied by; empty: none.
+  std::string attentionResidual, feedForwardResidual;
+};
+
+/// What a half of a block gives, and what it is added to, times numbers of the layer.
+struct HalfSum {
+  double result = 1, residual = 1;
 };
 
 struct Layer {
@@ -159,10 +193,17 @@ struct Layer {
   /// What of a block there is, where it is not attention and a feed-forward.
   enum class Halves { Both, First, Second } halves = Halves::Both;
   FeedForward feedForward;
+  HalfSum attentionSum, feedForwardSum;
+  /// Two attentions, each before a dense feed-forward, and a mixture beside all that follows the first attention
+  /// (arXiv:2509.01322, section 2.2.2). The second of each has ".1" after its name, the first ".0".
+  std::optional<FeedForward> shortcut;
   std::optional<BlockNorms> norms; ///< where they are not the decoder's
   int64_t window = 0;              ///< keys that a query sees, itself included; 0: all before it
   bool windowIsChunk = false;      ///< rows are cut into chunks of `window` instead, and no query sees another chunk
   bool isSliding = false;          ///< its type is sliding_attention, also where the window is null
+  /// Above 0: the norm's result is multiplied by a sigmoid of what two linear layers, of this width between them and
+  /// with SiLU there, make of it.
+  int64_t attentionNormGate = 0, feedForwardNormGate = 0;
   bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
   int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
@@ -176,11 +217,14 @@ struct BlockNames : BlockNorms {
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
   std::string outputGate = "gate_proj"; ///< below `attention`
+  std::string outputGateBias;           ///< below `attention`: one number a head; empty: none
   std::string outputBias;               ///< below `attention`, where it is not the output projection's
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";
   bool sharedIsBeside = false; ///< the shared expert's name is below the layer
+  std::string mixture;         ///< `feedForward`, where it is a mixture; empty: the same
+  std::string mixtureBias;     ///< below `feedForward`: added to what a mixture gives
   std::string choiceBias = "gate.e_score_correction_bias";
   /// Experts as one tensor of three dimensions, (count, 2 width, hidden) and (count, hidden, width).
   std::string expertsGateUp = "experts.gate_up_proj", expertsDown = "experts.down_proj";
@@ -221,6 +265,24 @@ struct AltUp {
   int64_t residualRank = 0;    ///< of the learned augmented residual
 };
 
+/// Two stacks of the layers, one after the other in cycles (arXiv:2506.21734, section 2): `low` times over the fast one
+/// makes of its state and the slow one's its next state, then the slow one adds what came of it; `high` times all that.
+/// A state begins as stored, and the first of the fast stack's runs in a cycle have no gradient.
+struct Cycles {
+  int64_t high = 2, low = 3;
+  std::vector<int64_t> trained; ///< of each high cycle: so many runs of the fast stack, the last ones, have a gradient
+};
+
+/// Several residual streams: each half of a block reads a sum of them, and what it gives is added to each, by weights
+/// that a linear layer makes of all streams (hyper-connections, arXiv:2409.19606, without a mixing of the streams).
+struct Connections {
+  int64_t streams = 4;
+  double magnitude = 2; ///< most of what a result is multiplied by
+  double epsilon = 1e-6;
+  std::string attention = "hc_pre.hc_attn_layer", feedForward = "hc_pre.hc_mlp_layer"; ///< below a layer
+  std::string head = "hc_pre.hc_head";                                                 ///< below Decoder::base
+};
+
 struct Decoder {
   std::string modelType;
   int64_t vocabulary = 0, hidden = 0, positionLimit = 0; ///< 0: none
@@ -231,6 +293,9 @@ struct Decoder {
   std::string projectIn = "project_in", projectOut = "project_out";
   std::optional<std::string> embeddingNorm; ///< of embedded tokens
   std::optional<LayerInputs> layerInputs;
+  std::optional<Cycles> cycles;
+  std::optional<Connections> connections;
+  bool headIsWide = false;        ///< the head is f32 in every precision
   std::optional<AltUp> altUp;     ///< needs `layerInputs`
   bool positionsAreWaves = false; ///< sines and cosines of positions are added to embedded tokens; nothing is learned
   bool wavesEndBefore = false;    ///< the longest wave is one step shorter than 10000 times the shortest
@@ -249,10 +314,17 @@ struct Decoder {
   bool normsAfterSum = false;    ///< each norm of a block is of the sum after its half, as in the first Transformer
   bool addsToNormed = false;     ///< the result of each half of a block is added to what the half read
   Norm norm;
+  std::optional<double> finalEpsilon; ///< of the last norm, where it is not `norm`'s
   std::vector<Rope> ropes;
   std::vector<Layer> layers;
   BlockNames names;
   double initializerRange = 0.02;
+  /// Above 0: of more keys than so many, each query sees those that an indexer chooses for it (arXiv:2512.02556,
+  /// section 2.1). Within rows that are no longer all of them are chosen, and the indexer, which has no gradient, says
+  /// nothing.
+  int64_t chosenKeys = 0;
+  bool chooserIsTrained = false; ///< it weighs keys too, in rows of any length
+  std::string chosenKeysKey;     ///< of the configuration, which says so
   /// Parts of names that transformers 5 calls otherwise than checkpoints do: (checkpoint's, version 5's).
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> notes; ///< what a user may want to know of the configuration

@@ -32,7 +32,7 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
 }
 
 void setLatent(Config &config, Decoder &decoder, const Latent &defaults) {
-  Latent latent;
+  Latent latent = defaults;
   latent.queryRank = config.optionalInteger("q_lora_rank", defaults.queryRank).value_or(0);
   latent.keyRank = config.integer("kv_lora_rank", defaults.keyRank);
   latent.plainWidth = config.integer("qk_nope_head_dim", defaults.plainWidth);
@@ -162,6 +162,71 @@ void fillGlm4MoeLite(Config &config, Decoder &decoder) {
       {.count = 64, .perToken = 4, .width = 1536, .shared = 1, .firstDense = 1, .scale = 1.8, .normalised = true});
 }
 
+void readIndexer(Config &config, Decoder &decoder, int64_t otherwise) {
+  // Which layers choose, and by what: nothing where all is chosen.
+  config.harmless({"layer_types", "index_n_heads", "index_head_dim", "indexer_types", "index_topk_pattern",
+                   "index_topk_freq", "index_skip_topk_offset"});
+  decoder.chosenKeys = config.integer("index_topk", otherwise);
+  decoder.chosenKeysKey = "index_topk";
+}
+
+/// DeepSeek-V3's attention and experts beside an indexer, with a list of which layers are dense.
+static void readChoosing(Config &config, Decoder &decoder, const Defaults &defaults, const Latent &latent,
+                         const DeepSeekExperts &sizes,
+                         const Experts &experts = {.router = Experts::Router::SigmoidThenTop,
+                                                   .normalisedFrom = 1e-20,
+                                                   .hasChoiceBias = true}) {
+  readAliases(config, {{"num_local_experts", "n_routed_experts"}});
+  if (decoder.modelType != "axk2" && config.has("num_experts") && !config.isNull("num_experts"))
+    config.set("n_routed_experts", config.value("num_experts"));
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers", "topk_method", "mlp_bias"});
+  readIndexer(config, decoder);
+  readLatent(config, decoder, latent, /*isInterleaved=*/decoder.modelType != "hy_v4");
+  const int64_t first = config.integer("first_k_dense_replace", sizes.firstDense, 0),
+                every = decoder.modelType == "axk2" ? config.integer("moe_layer_freq", 1) : 1;
+  const std::vector<bool> dense = layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse",
+                                               [&](int64_t layer) { return layer < first || layer % every != 0; });
+  setDeepSeekExperts(config, decoder, sizes, experts, dense);
+}
+
+void fillDeepSeekV32(Config &config, Decoder &decoder) {
+  readChoosing(config, decoder,
+               {.vocabulary = 129280,
+                .hidden = 7168,
+                .width = 18432,
+                .layers = 61,
+                .heads = 128,
+                .keyHeads = 128,
+                .positions = 163840},
+               {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128},
+               {.count = 256,
+                .perToken = 8,
+                .shared = 1,
+                .firstDense = 3,
+                .groups = 8,
+                .chosenGroups = 4,
+                .scale = 2.5,
+                .normalised = true});
+}
+
+/// GLM 5: layers may take over what an earlier one has chosen.
+void fillGlmMoeDsa(Config &config, Decoder &decoder) {
+  readChoosing(config, decoder,
+               {.vocabulary = 154880,
+                .hidden = 6144,
+                .width = 12288,
+                .layers = 78,
+                .heads = 64,
+                .keyHeads = 64,
+                .positions = 202752,
+                .epsilon = 1e-5},
+               {.queryRank = 2048, .keyRank = 512, .plainWidth = 192, .turningWidth = 64, .valueWidth = 256},
+               {.count = 256, .perToken = 8, .shared = 1, .firstDense = 3, .scale = 2.5, .normalised = true});
+}
+
 void fillDeepSeekV2(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.vocabulary = 102400});
   if (decoder.layers.empty())
@@ -274,6 +339,109 @@ void fillSarvamMla(Config &config, Decoder &decoder) {
              config.flag("rope_interleave", true));
   setDeepSeekExperts(config, decoder,
                      {.count = 128, .perToken = 8, .shared = 1, .firstDense = 1, .scale = 2.5, .normalised = true});
+}
+
+/// Two blocks of DeepSeek-V3 are a layer, with a mixture beside both; some of its experts hand on what they read.
+void fillLongCat(Config &config, Decoder &decoder) {
+  int64_t layers = config.integer("num_layers", config.integer("num_hidden_layers", 56) / 2);
+  config.set("num_hidden_layers", layers);
+  config.set("intermediate_size", config.integer("ffn_hidden_size", 12288));
+  readCommon(config, decoder,
+             {.vocabulary = 131072, .hidden = 6144, .layers = 28, .heads = 64, .positions = 131072, .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"router_bias"}); // transformers passes over it
+  config.set("q_lora_rank", config.integer("q_lora_rank", 1536));
+  config.set("kv_lora_rank", config.integer("kv_lora_rank", 512));
+  const double hidden = double(decoder.hidden), queryRank = double(config.integer("q_lora_rank", 1536)),
+               keyRank = double(config.integer("kv_lora_rank", 512));
+  readLatent(config, decoder,
+             {.plainWidth = 128,
+              .turningWidth = 64,
+              .valueWidth = 128,
+              .queryScale = std::sqrt(hidden / queryRank),
+              .keyScale = std::sqrt(hidden / keyRank)},
+             true);
+  const Latent &latent = *decoder.layers.front().attention.latent;
+  const int64_t width = latent.plainWidth + latent.turningWidth;
+  if (config.optionalInteger("qk_head_dim", width).value_or(width) != width)
+    config.fail(config.describe("qk_head_dim") + ", and qk_nope_head_dim and qk_rope_head_dim make " +
+                std::to_string(width));
+  Experts experts{.count = config.integer("n_routed_experts", 512),
+                  .perToken = config.integer("moe_topk", 12),
+                  .hasChoiceBias = true,
+                  .scale = config.number("routed_scaling_factor", 6),
+                  .precision = Experts::Precision::Product,
+                  .sharesAreRounded = false};
+  experts.identities = config.optionalInteger("zero_expert_num", 256, 0).value_or(0);
+  readRouterLoss(config, decoder);
+  Decoder mixtures = decoder;
+  setExperts(config, mixtures, experts, config.integer("expert_ffn_hidden_size", 2048));
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    decoder.layers[i].shortcut = mixtures.layers[i].feedForward;
+  BlockNames &names = decoder.names;
+  names.feedForward = "mlps";
+  names.mixture = "mlp";
+  names.router = "router.classifier";
+  names.choiceBias = "router.e_score_correction_bias";
+}
+
+/// Hy 4: DeepSeek V3.2's attention with sinks and gates, between hyper-connections.
+void fillHyV4(Config &config, Decoder &decoder) {
+  config.harmless({"num_key_value_heads", "learnable_sink_init"}); // as many as heads; only initialises
+  config.set("num_key_value_heads", config.integer("num_attention_heads", 32));
+  Defaults defaults{
+      .vocabulary = 120832, .hidden = 2816, .width = 6912, .layers = 34, .positions = 262144, .epsilon = 1e-5};
+  defaults.padding = 120002;
+  readChoosing(
+      config, decoder, defaults,
+      {.queryRank = 1536, .keyRank = 512, .plainWidth = 192, .turningWidth = 64, .valueWidth = 256},
+      {.count = 256, .perToken = 8, .width = 768, .shared = 1, .firstDense = 1, .scale = 2.827, .normalised = true});
+  if (!config.has("initializer_range"))
+    decoder.initializerRange = 0.006;
+  const double limit = config.number("swiglu_limit", 10);
+  if (limit <= 0)
+    config.fail(config.describe("swiglu_limit") + ", which is not above 0");
+  for (Layer &layer : decoder.layers) {
+    layer.attention.hasSinks = true;
+    layer.attention.outputGate = OutputGate::Sigmoid;
+    if (layer.feedForward.experts)
+      layer.feedForward.experts->gateLimit = limit;
+  }
+  decoder.connections = Connections{.streams = config.integer("hc_mult", 4),
+                                    .magnitude = config.number("hc_magnitude", 2),
+                                    .epsilon = config.number("hc_eps", 1e-6)};
+  decoder.headIsWide = true;
+  decoder.renamed = {{".gate_proj.", ".linear_gate."},
+                     {".sinks.", ".learnable_sink_param."},
+                     {".hc_pre.hc_attn_layer.hc_", ".attn_hc."},
+                     {".hc_pre.hc_mlp_layer.hc_", ".ffn_hc."},
+                     {".hc_pre.hc_head.hc_head_", ".hc_head.hc_"}};
+}
+
+/// A.X-K2: DeepSeek V3.2's attention with gates of its results and of norms.
+void fillAxk2(Config &config, Decoder &decoder) {
+  readChoosing(
+      config, decoder, {.vocabulary = 163840, .hidden = 2048, .width = 5120, .layers = 48, .positions = 131072},
+      {.queryRank = 384,
+       .keyRank = 128,
+       .plainWidth = 64,
+       .turningWidth = 32,
+       .valueWidth = 64,
+       .queriesHaveGates = true},
+      {.count = 128, .perToken = 8, .width = 512, .shared = 1, .firstDense = 1, .scale = 2.5, .normalised = true},
+      {.router = Experts::Router::SigmoidThenTop,
+       .normalisedFrom = 1e-20,
+       .hasChoiceBias = true,
+       .outsideIsZero = true});
+  const int64_t rank = config.integer("gated_norm_rank", 16);
+  for (Layer &layer : decoder.layers) {
+    layer.attentionNormGate = rank;
+    layer.feedForwardNormGate = layer.feedForward.experts ? rank : 0;
+  }
+  if (config.optionalInteger("q_lora_rank", 384).value_or(0) == 0)
+    config.fail(config.describe("q_lora_rank") + ", and the gates of this model type read it");
+  decoder.renamed = {{".W_down.", ".mlp.fc1."}, {".W_up.", ".mlp.fc2."}, {".q_b_proj.", ".q_gate_proj."}};
 }
 
 /// A.X-K1: DeepSeek-V3 with a norm of what the experts say; its weights may lack the bias of their choice.

@@ -107,6 +107,12 @@ void setLayerInputs(Config &config, Decoder &decoder);
 /// Heads of values share those of queries and keys evenly, else an error.
 void checkDeltaNet(Config &config, const DeltaNet &delta);
 
+/// Reads swiglu_limit and swiglu_alpha of all feed-forwards.
+void readClampedGlu(Config &config, Decoder &decoder);
+
+/// Reads index_topk, and the keys of what chooses; `otherwise`: where it is absent.
+void readIndexer(Config &config, Decoder &decoder, int64_t otherwise = 2048);
+
 /// Ranks and widths of latent attention in all layers; `defaults`: where no key has them.
 void setLatent(Config &config, Decoder &decoder, const Latent &defaults);
 
@@ -176,6 +182,8 @@ void fillGlm(Config &config, Decoder &decoder);
 void fillGlm4(Config &config, Decoder &decoder);
 void fillGlm4Moe(Config &config, Decoder &decoder);
 void fillDeepSeekV3(Config &config, Decoder &decoder);
+void fillDeepSeekV32(Config &config, Decoder &decoder);
+void fillGlmMoeDsa(Config &config, Decoder &decoder);
 void fillDeepSeekV2(Config &config, Decoder &decoder);
 void fillDots1(Config &config, Decoder &decoder);
 void fillMiniCpm3(Config &config, Decoder &decoder);
@@ -259,5 +267,14 @@ void fillNemotronH(Config &config, Decoder &decoder);
 void fillMamba2(Config &config, Decoder &decoder);
 void fillKimiLinear(Config &config, Decoder &decoder);
 void fillOlmoHybrid(Config &config, Decoder &decoder);
+void fillDiffLlama(Config &config, Decoder &decoder);
+void fillJetMoe(Config &config, Decoder &decoder);
+void fillAxk2(Config &config, Decoder &decoder);
+void fillHrmText(Config &config, Decoder &decoder);
+void fillDoge(Config &config, Decoder &decoder);
+void fillHyV4(Config &config, Decoder &decoder);
+void fillLongCat(Config &config, Decoder &decoder);
+void fillBeam(Config &config, Decoder &decoder);
+void fillMiniMaxM3(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

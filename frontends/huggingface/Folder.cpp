@@ -141,6 +141,26 @@ static void tieAsWeightsAre(const Checkpoint &checkpoint, const std::string &pla
   }
 }
 
+/// Rows within which every query chooses all keys; says what follows.
+static void limitToChosenKeys(const std::string &place, const Decoder &decoder, FolderModel &model) {
+  const int64_t most = decoder.chosenKeys;
+  if (!most)
+    return;
+  std::string note = fmt::format("{}: {} is {}: rows of up to {} tokens are built, in which every query sees all keys "
+                                 "before it",
+                                 place, decoder.chosenKeysKey, most, most);
+  if (!decoder.chooserIsTrained)
+    note += "; what would choose among more has no gradient and stays as it is";
+  model.notes.push_back(std::move(note));
+  if (model.positionLimit && model.positionLimit <= most)
+    return;
+  model.positionLimit = most;
+  model.limitReason =
+      fmt::format("{}: {} is {}: in longer rows each query chooses the keys that it sees, which ztc does "
+                  "not build; give --seq={} or less",
+                  place, decoder.chosenKeysKey, most, most);
+}
+
 StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision precision, const std::string &savePath) {
   std::string place = folder + "/config.json";
   if (!llvm::sys::fs::exists(place))
@@ -188,6 +208,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   model.positionLimit = decoder.positionLimit; // a scaled rotary embedding reaches beyond it
   for (const Rope &rope : decoder.ropes)
     model.positionLimit = std::max(model.positionLimit, rope.reach);
+  limitToChosenKeys(place, decoder, model);
 
   ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder));
   checkpoint.setRenamed(decoder.renamed);

@@ -13,6 +13,7 @@ struct FolderModel {
   std::string onnx;          ///< the message; its weights are external data in the folder's own files
   std::string modelType;     ///< as config.json says it
   int64_t positionLimit = 0; ///< tokens in a row that the configuration allows; 0: any
+  std::string limitReason;   ///< what a longer row needs that ztc does not build; empty: more positions
   bool hasWeights = false;
   std::string initializerRange; ///< deviation of fresh weights, as text
   std::vector<std::string> notes;

@@ -45,10 +45,8 @@ void fillGptOss(Config &config, Decoder &decoder) {
   experts.router = Experts::Router::TopThenSoftmax;
   experts.precision = Experts::Precision::Narrow;
   experts.routerBias = true;
-  experts.alpha = config.number("swiglu_alpha", 1.702);
-  experts.limit = config.number("swiglu_limit", 7.0);
-  if (experts.limit <= 0)
-    config.fail(config.describe("swiglu_limit") + ", which is not above 0");
+  experts.gateAlternates = true;
+  readClampedGlu(config, decoder);
   readRouterLoss(config, decoder);
   setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
   decoder.names.router = "router";

@@ -138,6 +138,11 @@ std::vector<GraphWriter::Value> GraphWriter::addMany(std::string_view op, std::v
     property.set_key("ztc.width");
     property.set_value(width == Width::Wide ? "f32" : "f32 parameters");
   }
+  if (isDetached) {
+    auto &property = *node.add_metadata_props();
+    property.set_key("ztc.detached");
+    property.set_value("true");
+  }
   for (const NodeAttribute &from : attributes) {
     ::onnx::AttributeProto &to = *node.add_attribute();
     to.set_name(from.name);

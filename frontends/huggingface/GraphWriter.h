@@ -52,6 +52,9 @@ public:
   };
   void setWidth(Width width) { this->width = width; }
 
+  /// No gradient goes through the nodes that follow.
+  void setDetached(bool detached) { isDetached = detached; }
+
   Value add(std::string_view op, std::vector<Value> inputs, const std::vector<NodeAttribute> &attributes = {});
   std::vector<Value> addMany(std::string_view op, std::vector<Value> inputs, unsigned outputs,
                              const std::vector<NodeAttribute> &attributes = {});
@@ -72,6 +75,7 @@ private:
   std::unique_ptr<State> state;
   std::string scope;
   Width width = Width::Policy;
+  bool isDetached = false;
   uint64_t count = 0;
 };
 

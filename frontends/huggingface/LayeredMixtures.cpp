@@ -4,6 +4,146 @@
 
 namespace ztc::huggingface {
 
+/// Beam: what each half of a block gives counts as much as what all halves before it gave.
+void fillBeam(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936,
+              .hidden = 5120,
+              .width = 20480,
+              .layers = 52,
+              .heads = 48,
+              .keyHeads = 8,
+              .headWidth = 128,
+              .positions = 8192});
+  if (decoder.layers.empty())
+    return;
+  const int64_t layers = int64_t(decoder.layers.size());
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  const std::vector<bool> sliding =
+      layersOfType(config, decoder, "layer_types", "sliding_attention", "full_attention",
+                   [&](int64_t layer) { return (layer + 1) % 6 != 0 && layer + 1 != layers; });
+  setNeededWindows(config, decoder, sliding, config.optionalInteger("sliding_window", 512));
+  std::optional<Config> ropes = config.child("rope_parameters");
+  const char *const types[] = {"full_attention", "sliding_attention"};
+  for (int i = 0; i < 2; ++i) {
+    std::optional<Config> own = ropes ? ropes->child(types[i]) : std::nullopt;
+    const bool turns = own || (!ropes && i == 1);
+    decoder.ropes.push_back(ropeOf(config, own, ropeContext(decoder, 10000), true));
+    for (Layer &layer : decoder.layers)
+      if (layer.isSliding == bool(i))
+        layer.rope = turns ? i : -1;
+  }
+  if (ropes)
+    config.adopt(*ropes);
+  for (int64_t i = 0; i < layers; ++i) {
+    Layer &layer = decoder.layers[i];
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.attention.outputGate = OutputGate::Sigmoid;
+    if (layer.rope < 0) {
+      layer.attention.queryScalePower = 0.1;
+      layer.attention.queryScaleFrom = 2048;
+    }
+    // Beside the embedded tokens, this half is number `place` of what is summed.
+    auto sumOf = [](double place) { return HalfSum{1 / std::sqrt(place), std::sqrt((place - 1) / place)}; };
+    layer.attentionSum = sumOf(2 * double(i + 1));
+    layer.feedForwardSum = sumOf(2 * double(i + 1) + 1);
+  }
+  const std::vector<bool> dense =
+      layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", [](int64_t layer) { return layer < 3; });
+  setDeepSeekExperts(config, decoder,
+                     {.count = 256,
+                      .perToken = 8,
+                      .width = 2560,
+                      .groups = 8,
+                      .chosenGroups = 4,
+                      .scale = 2.5,
+                      .normalised = true,
+                      .countKey = "num_experts"},
+                     {.router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20, .hasChoiceBias = true},
+                     dense);
+  for (Layer &layer : decoder.layers)
+    if (layer.feedForward.experts)
+      layer.feedForward.experts->precision = Experts::Precision::Weight;
+  decoder.logitSoftCap = softCap(config, "final_logit_softcapping", 30);
+  setNormsAroundHalves(decoder);
+  decoder.names.outputGateBias = "gate_bias";
+}
+
+/// MiniMax-M3: MiniMax-M2's experts with gpt-oss' gates, Gemma's norms, and blocks of keys that are chosen.
+void fillMiniMaxM3(Config &config, Decoder &decoder) {
+  config.harmless({"hidden_act", "rotary_dim", "router_jitter_noise"}); // transformers passes over them
+  config.set("hidden_act", "silu");
+  Defaults defaults{.vocabulary = 200064,
+                    .hidden = 6144,
+                    .width = 3072,
+                    .layers = 60,
+                    .heads = 64,
+                    .keyHeads = 4,
+                    .headWidth = 128,
+                    .positions = 524288};
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  decoder.norm.kind = NormKind::RmsPlusOne;
+  for (Layer &layer : decoder.layers)
+    layer.attention.headNorms = HeadNorms::PerHead;
+  decoder.ropes = {readRope(config, ropeContext(decoder, 5000000))};
+
+  // Flat keys, or those of checkpoints.
+  std::optional<Config> old = config.child("sparse_attention_config");
+  auto blocks = [&](const char *key, const char *oldKey, int64_t otherwise) {
+    return old && old->has(oldKey) ? old->integer(oldKey, otherwise) : config.integer(key, otherwise);
+  };
+  const int64_t most =
+      blocks("index_topk_blocks", "sparse_topk_blocks", 16) * blocks("index_block_size", "sparse_block_size", 128);
+  auto flagsOf = [](Config &owner, const char *key) { return owner.integers(key).value_or(std::vector<int64_t>()); };
+  const std::vector<int64_t> chooses = old ? flagsOf(*old, "sparse_attention_freq") : std::vector<int64_t>(),
+                             isMixture = flagsOf(config, "moe_layer_freq");
+  auto isIn = [](const std::vector<int64_t> &flags, int64_t layer, bool otherwise) {
+    return flags.empty() ? otherwise : layer < int64_t(flags.size()) && flags[layer] != 0;
+  };
+  const std::vector<bool> choosing = layersOfType(config, decoder, "layer_types", "minimax_m3_sparse", "full_attention",
+                                                  [&](int64_t layer) { return isIn(chooses, layer, false); });
+  config.harmless({"index_n_heads", "index_head_dim", "index_local_blocks"}); // nothing where all is chosen
+  if (std::find(choosing.begin(), choosing.end(), true) != choosing.end()) {
+    decoder.chosenKeys = most;
+    decoder.chosenKeysKey = "index_topk_blocks times index_block_size";
+  }
+  if (old) {
+    old->harmless({"sparse_num_index_heads", "sparse_index_dim", "sparse_local_block"});
+    config.adopt(*old);
+  }
+
+  const int64_t dense = config.integer("dense_intermediate_size", 12288),
+                width = config.integer("intermediate_size", 3072);
+  for (Layer &layer : decoder.layers) {
+    layer.feedForward.width = dense;
+    layer.feedForward.isFused = true; // checkpoints have gate and up apart
+  }
+  readClampedGlu(config, decoder);
+  Experts experts{.router = Experts::Router::SigmoidThenTop,
+                  .normalised = true,
+                  .hasChoiceBias = true,
+                  .scale = config.number("routed_scaling_factor", 2),
+                  .sharesAreRounded = false};
+  experts.count = config.integer("num_local_experts", 128);
+  experts.perToken = config.integer("num_experts_per_tok", 4);
+  experts.sharedWidth = config.integer("shared_intermediate_size", 3072);
+  readRouterLoss(config, decoder);
+  const std::vector<bool> isDense = layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse",
+                                                 [&](int64_t layer) { return !isIn(isMixture, layer, true); });
+  setExperts(config, decoder, experts, width, [&](int64_t layer) { return bool(isDense[layer]); });
+  BlockNames &names = decoder.names;
+  names.mixture = "block_sparse_moe";
+  names.choiceBias = "e_score_correction_bias";
+  names.expertGate = "w1";
+  names.expertUp = "w3";
+  names.expertDown = "w2";
+  decoder.renamed = {{".block_sparse_moe.", ".mlp."},
+                     {".mlp.e_score_correction_bias.", ".mlp.gate.e_score_correction_bias."}};
+}
+
 using Precision = Experts::Precision;
 
 /// Which layers are dense: by mlp_layer_types, else the first ones.

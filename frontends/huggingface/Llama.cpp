@@ -21,6 +21,21 @@ void fillLlama(Config &config, Decoder &decoder) {
   readLlama(config, decoder, {}, 10000);
 }
 
+/// Llama with attention that is a difference (arXiv:2410.05258).
+void fillDiffLlama(Config &config, Decoder &decoder) {
+  Defaults defaults{.hidden = 2048, .width = 8192, .layers = 16, .epsilon = 1e-5};
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"lambda_std_dev"}); // only initialises
+  readBiases(config, decoder, false);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  if (decoder.layers.front().attention.keyHeads % 2)
+    config.fail(config.describe("num_key_value_heads") + ", and differential attention needs an even number");
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    decoder.layers[i].attention.differenceStart = 0.8 - 0.6 * std::exp(-0.3 * double(i)); // section 2.1 there
+}
+
 void fillSmolLm3(Config &config, Decoder &decoder) {
   Defaults defaults{.vocabulary = 128256, .hidden = 2048, .layers = 36, .heads = 16, .keyHeads = 4, .positions = 32768};
   defaults.isTied = true;

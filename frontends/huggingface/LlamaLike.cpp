@@ -4,6 +4,68 @@
 
 namespace ztc::huggingface {
 
+/// Doge: keys have scores of their own, which their values give, and streams are weighed at each sum.
+void fillDoge(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 32768, .hidden = 1024, .width = 2048, .heads = 8};
+  readLlama(config, decoder, defaults, 10000);
+  if (decoder.layers.empty())
+    return;
+  config.require("is_moe", {false, nullptr}); // its choice of experts mixes tokens
+  config.harmless(
+      {"num_experts", "num_experts_per_tok", "norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
+  setWindows(decoder, std::vector<bool>(decoder.layers.size(), true),
+             config.optionalInteger("sliding_window", std::nullopt));
+  decoder.chosenKeys = config.integer("keep_window_size", 2048);
+  decoder.chosenKeysKey = "keep_window_size";
+  decoder.chooserIsTrained = true;
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.attention.valuesWeighKeys = true;
+  }
+  decoder.names.attentionResidual = "input_residual";
+  decoder.names.feedForwardResidual = "post_attention_residual";
+}
+
+/// HRM-Text: two stacks of Llama's layers, run in cycles, with norms without weights and gates of what attention gives.
+void fillHrmText(Config &config, Decoder &decoder) {
+  // The number of layers that caches are made for is saved beside a stack's.
+  if (config.has("num_layers_per_stack") && !config.isNull("num_layers_per_stack"))
+    config.set("num_hidden_layers", config.integer("num_layers_per_stack", 16));
+  readCommon(config, decoder,
+             {.vocabulary = 151808, .hidden = 1536, .width = 4096, .layers = 16, .heads = 12, .headWidth = 128});
+  if (decoder.layers.empty())
+    return;
+  config.require("attention_bias", {false, nullptr});
+  config.require("mlp_bias", {false, nullptr});
+  if (config.flag("prefix_lm", true))
+    decoder.notes.push_back(
+        "prefix_lm is true: ztc trains text, each token of which sees those before it, as transformers "
+        "does where no token_type_ids are given");
+  Cycles cycles{.high = config.integer("H_cycles", 2), .low = config.integer("L_cycles", 3)};
+  cycles.trained = config.integers("L_bp_cycles").value_or(std::vector<int64_t>{2});
+  const int64_t runs = cycles.high * (cycles.low + 1);
+  if (cycles.high > 512 || cycles.low > 512 || runs * int64_t(decoder.layers.size()) > 2048)
+    return config.fail("H_cycles " + std::to_string(cycles.high) + " and L_cycles " + std::to_string(cycles.low) +
+                       " run more layers than the 2048 that ztc builds at most");
+  if (int64_t(cycles.trained.size()) < cycles.high)
+    cycles.trained.insert(cycles.trained.begin(), cycles.high - cycles.trained.size(), 1);
+  decoder.cycles = cycles;
+  decoder.embeddingScale =
+      config.optionalNumber("embedding_scale", std::nullopt).value_or(1 / decoder.initializerRange);
+  decoder.norm.kind = NormKind::RmsPlain;
+  decoder.finalNorm = "";
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  for (Layer &layer : decoder.layers) {
+    layer.attention.fusion = Fusion::Blocks;
+    layer.attention.gateIsFused = true;
+    layer.attention.outputGate = OutputGate::Sigmoid; // of weights that are not fused
+    layer.feedForward.isFused = true;
+  }
+  decoder.names.attention = "attn";
+  decoder.names.fusedQuery = "gqkv_proj";
+  decoder.renamed = {{".attn.", ".self_attn."}};
+}
+
 void fillArcee(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
              {.hidden = 2560, .width = 18432, .positions = 4096, .epsilon = 1e-5, .activation = "relu2"});

@@ -276,4 +276,38 @@ void fillDbrx(Config &config, Decoder &decoder) {
   names.expertsAreRows = true;
 }
 
+/// JetMoE: mixtures in both halves of a block, each with a bias of its sum.
+void fillJetMoe(Config &config, Decoder &decoder) {
+  readAliases(config, {{"head_dim", "kv_channels"}});
+  const int64_t keyHeads = config.integer("num_key_value_heads", 16),
+                perToken = config.integer("num_experts_per_tok", 2), count = config.integer("num_local_experts", 8);
+  config.set("head_dim", config.integer("kv_channels", 128));
+  config.harmless({"num_attention_heads"}); // whatever it says, as many as a token's experts have
+  config.set("num_attention_heads", keyHeads * perToken);
+  Defaults defaults{.hidden = 2048, .width = 5632, .layers = 12, .keyHeads = 16, .positions = 4096};
+  defaults.activationKey = "activation_function";
+  defaults.isTied = true;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  if (!config.has("initializer_range"))
+    decoder.initializerRange = 0.01;
+  config.harmless({"aux_loss_coef"});
+  readRouterLoss(config, decoder);
+  decoder.finalEpsilon = decoder.norm.epsilon;
+  decoder.norm.epsilon = 1e-6; // of all others, whatever the configuration says
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  for (Layer &layer : decoder.layers)
+    layer.attention.experts = AttentionExperts{.count = count, .perToken = perToken};
+  Experts experts{.count = count, .perToken = perToken, .router = Experts::Router::TopThenSoftmax};
+  setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
+  BlockNames &names = decoder.names;
+  names.attention = "self_attention";
+  names.router = "router.layer";
+  names.expertsGateUp = "input_linear.weight";
+  names.expertsDown = "output_linear.weight";
+  names.expertsAreStacked = true;
+  names.mixtureBias = "bias";
+}
+
 } // namespace ztc::huggingface

@@ -1,5 +1,6 @@
 #include "frontends/onnx/Emitter.h"
 #include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Detached.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "frontends/onnx/HostConstants.h"
 #include "frontends/onnx/WeightForm.h"
@@ -409,8 +410,11 @@ LogicalResult Emitter::emitNodes(ArrayRef<StringRef> outputs) {
     Operation *last = body.empty() ? nullptr : &body.back();
     if (failed(emissionOf(node->signature)(*this)))
       return failure();
+    Operation *first = last ? last->getNextNode() : &body.front();
     if (node->width != Node::Width::Policy)
-      keepWide(last ? last->getNextNode() : &body.front());
+      keepWide(first);
+    for (Operation *op = node->isDetached ? first : nullptr; op; op = op->getNextNode())
+      op->setAttr(graph::kDetached, builder.getUnitAttr());
     for (unsigned i = 0; i < node->outputs.size(); ++i) {
       auto emitted = values.find(node->outputs[i]);
       if (emitted != values.end() && shapeOf(emitted->second) != ArrayRef<int64_t>(output(i).shape))

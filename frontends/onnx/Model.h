@@ -109,7 +109,8 @@ struct Node {
   std::string fxNode; ///< dynamo's text of the node it came from
   /// What 16-bit plans keep in f32, whatever their policy says: the graphs of frontends/huggingface say it.
   enum class Width { Policy, Wide, Parameters } width = Width::Policy;
-  std::string signature; ///< "domain::op", or "op" of the default domain
+  bool isDetached = false; ///< no gradient goes through it, as the graphs of frontends/huggingface say
+  std::string signature;   ///< "domain::op", or "op" of the default domain
 
   int64_t integer(llvm::StringRef attribute, int64_t otherwise) const;
   double real(llvm::StringRef attribute, double otherwise) const;

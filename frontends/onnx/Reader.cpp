@@ -292,6 +292,8 @@ private:
         node.fxNode = property.value();
       else if (property.key() == "ztc.width")
         node.width = property.value() == "f32" ? Node::Width::Wide : Node::Width::Parameters;
+      else if (property.key() == "ztc.detached")
+        node.isDetached = true;
     }
     for (const ::onnx::AttributeProto &attribute : proto.attribute())
       if (!convert(attribute, proto, node.attributes[attribute.name()]))

@@ -40,7 +40,18 @@ REFUSED = [
     ("unknown model type", "llama-heads", but(model_type="mine"), "'mine' is not one that ztc builds; export the model to ONNX instead (`ztc check --help` lists"),
     ("an encoder", "llama-heads", but(model_type="bert"), "'bert' is an encoder, whose tokens see those after them"),
     ("a decoder beside an encoder", "llama-heads", but(model_type="bart"), "'bart' has a decoder that attends to what an encoder gives"),
-    ("keys that are chosen", "llama-heads", but(model_type="axk2"), "'axk2' chooses the keys that a query sees"),
+    ("keys that are chosen", "llama-heads", but(model_type="deepseek_v4"), "'deepseek_v4' chooses the keys that a query sees"),
+    ("rows in which keys are chosen", "glm5", but(index_topk=5), "index_topk is 5: in longer rows each query chooses the keys that it sees, which ztc does not build; give --seq=5 or less"),
+    ("no key that is chosen", "glm5", but(index_topk=0), "index_topk is 0, which is not a whole number of at least 1"),
+    ("blocks of keys that are chosen", "minimax-m3", but(index_topk_blocks=1), "index_topk_blocks times index_block_size is 4: in longer rows each query chooses"),
+    ("differential attention of an odd number of heads", "diffllama", but(num_attention_heads=3, num_key_value_heads=3), "num_key_value_heads is 3, and differential attention needs an even number"),
+    ("LongCat's queries of another width", "longcat-flash", but(qk_head_dim=20), "qk_head_dim is 20, and qk_nope_head_dim and qk_rope_head_dim make 14"),
+    ("cycles without end", "hrm-text", but(H_cycles=600), "H_cycles 600 and L_cycles 2 run more layers than the 2048 that ztc builds at most"),
+    ("HRM-Text's biases", "hrm-text", but(attention_bias=True), "attention_bias is true; ztc supports false or null only"),
+    ("Doge's mixture", "doge", but(is_moe=True), "is_moe is true; ztc supports false or null only"),
+    ("keys that Doge leaves out", "doge", but(keep_window_size=6), "keep_window_size is 6: in longer rows each query chooses"),
+    ("a limit of gates of no size", "hy-v4", but(swiglu_limit=0), "swiglu_limit is 0, which is not above 0"),
+    ("A.X-K2's gates without what they read", "axk2", but(q_lora_rank=None), "q_lora_rank is null, and the gates of this model type read it"),
     ("a head without all tokens", "apertus", but(model_type="apertus1p5_text", output_vocab_size=50), "output_vocab_size is 50, but vocab_size is 97"),
     ("DBRX's shares by another norm", "llama-heads", lambda c: {"model_type": "dbrx", "ffn_config": {"moe_normalize_expert_weights": 2.0}}, "moe_normalize_expert_weights is 2.0; ztc supports 1 or null only"),
     ("CTRL's last norm", "ctrl", but(layer_norm_epsilon=1e-5), "layer_norm_epsilon is 1e-05; ztc supports 1e-06 only"),
@@ -142,7 +153,7 @@ SAID = [
 ]
 
 # What makes a default configuration whole, and few enough layers and experts.
-SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "num_experts_per_token": 2,
+SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2,
          "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None,
          "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)

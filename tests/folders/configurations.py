@@ -231,6 +231,44 @@ FOLDERS |= {
         head_dim=8, num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=12, sliding_window=5, layer_types=THREE, **EXPERTS), {}),
 }
 
+# Keys that a query chooses: all of them within index_topk
+CHOOSING = {k: v for k, v in DEEPSEEK.items() if k != "first_k_dense_replace"} | dict(num_key_value_heads=4, index_topk=32, index_n_heads=2, index_head_dim=10)
+FOLDERS |= {
+    "deepseek-v32": ("deepseek_v32", base(**LITTLE) | CHOOSING | dict(n_group=2, topk_group=1, first_k_dense_replace=1, rope_parameters=rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.8)), {
+        "4": lambda c: changed(version4()(c), ["mlp_layer_types", "layer_types"], num_experts=4, n_routed_experts=256)}),
+    "glm5": ("glm_moe_dsa", base(**LITTLE) | CHOOSING | dict(num_hidden_layers=3, first_k_dense_replace=1, attention_bias=True, index_topk=20,
+                                                              indexer_types=["full", "shared", "full"]), {
+        "4": lambda c: changed(version4()(c), ["mlp_layer_types", "layer_types", "indexer_types"], index_topk_freq=2)}),
+    "axk2": ("axk2", base(**LITTLE) | CHOOSING | dict(num_hidden_layers=3, n_group=2, topk_group=1, gated_norm_rank=6, mlp_layer_types=["sparse", "dense", "sparse"]), {
+        "old": lambda c: changed(c, ["mlp_layer_types", "layer_types"], first_k_dense_replace=0, moe_layer_freq=2)}),
+}
+
+# Attention of other kinds
+FOLDERS |= {
+    "diffllama": ("diffllama", base(**LITTLE, head_dim=8, attention_bias=True), {"4": version4()}),
+    "jetmoe": ("jetmoe", {k: v for k, v in base(**LITTLE).items() if k != "num_attention_heads"} | dict(
+        kv_channels=8, num_local_experts=4, num_experts_per_tok=2, rms_norm_eps=1e-3), {"4": version4()}),
+    "longcat-flash": ("longcat_flash", {k: v for k, v in base(**LITTLE).items() if k not in ("num_hidden_layers", "intermediate_size", "num_key_value_heads")} | dict(
+        num_layers=1, head_dim=6, ffn_hidden_size=32, expert_ffn_hidden_size=20, n_routed_experts=4, zero_expert_num=2, moe_topk=2, experts="eager",
+        **{k: DEEPSEEK[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")}), {"4": version4()}),
+    "beam": ("beam", base(**LITTLE, num_hidden_layers=3, head_dim=8, sliding_window=6, layer_types=THREE, mlp_layer_types=["dense", "sparse", "sparse"], num_experts=4, n_group=2,
+                          topk_group=1, moe_intermediate_size=20, final_logit_softcapping=5.0, **EXPERTS), {
+        "no-ropes": lambda c: changed(c, ["rope_parameters"])}),
+    "minimax-m3": ("minimax_m3_vl_text", base(**LITTLE, num_hidden_layers=3, head_dim=12, rope_parameters=rope("default", partial_rotary_factor=0.5), dense_intermediate_size=28, shared_intermediate_size=16, num_local_experts=4,
+                                              swiglu_alpha=1.3, swiglu_limit=1.5, mlp_layer_types=["dense", "sparse", "sparse"], index_n_heads=2, index_head_dim=8,
+                                              index_block_size=4, index_topk_blocks=6, layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"], **EXPERTS), {
+        "old": lambda c: changed(c, ["mlp_layer_types", "layer_types", "index_block_size", "index_topk_blocks", "index_n_heads", "index_head_dim"], moe_layer_freq=[0, 1, 1],
+                                 hidden_act="swigluoai", sparse_attention_config=dict(sparse_num_index_heads=2, sparse_index_dim=8, sparse_block_size=4, sparse_topk_blocks=6,
+                                                                                      sparse_attention_freq=[0, 1, 1]))}),
+    "doge": ("doge", base(**LITTLE, attention_bias=True, mlp_bias=True, keep_window_size=24, hidden_dropout=0.0), {"4": version4()}),
+    "hy-v4": ("hy_v4", {k: v for k, v in (base(**LITTLE) | CHOOSING).items() if k not in ("num_key_value_heads", "index_topk")} | dict(
+        num_hidden_layers=3, hc_mult=3, hc_magnitude=1.5, swiglu_limit=0.8, mlp_layer_types=["dense", "sparse", "sparse"], indexer_types=["full", "full", "shared"], attention="eager"), {
+        "4": version4()}),
+    "hrm-text": ("hrm_text", {k: v for k, v in base(**LITTLE).items() if k != "num_key_value_heads"} | dict(head_dim=8, num_hidden_layers=2, H_cycles=2, L_cycles=2, L_bp_cycles=[1],
+                                                                                                          embedding_scale=3.0), {}),
+}
+
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 FOLDERS |= {
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(
@@ -406,4 +444,4 @@ MORE = {
 
 # Where two experts of the first draw are nearer to one another than a rounding to bf16: which one a token gets would be chance. CTRL's ReLU and Apertus' numbers
 # have such a draw too.
-SEEDS = {"mixtral": 18, "exaone-moe": 27, "granite-moe-swa": 52, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2}
+SEEDS = {"beam": 8, "jetmoe": 4, "mixtral": 18, "exaone-moe": 27, "granite-moe-swa": 52, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2}

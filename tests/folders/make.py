@@ -53,7 +53,7 @@ def build(name):
                 parameter.add_(0.1 * torch.randn(parameter.shape))
         for name, buffer in [*model.named_buffers(), *model.named_parameters()]:
             if "correction_bias" in name or kind == "lfm2_moe" and name.endswith("expert_bias"):  # zeros at first, and of effect on the choice of experts
-                buffer.copy_(0.3 * torch.randn(buffer.shape))
+                buffer.copy_((0.3 * torch.randn(buffer.shape)).bfloat16())
             elif "layer_scalar" in name:  # ones at first, and no parameters
                 buffer.copy_((1 + 0.3 * torch.randn(buffer.shape)).bfloat16())
         for name, parameter in model.named_parameters():
@@ -61,6 +61,8 @@ def build(name):
                 parameter.mul_(0.3)
             elif name.endswith("dt_bias"):  # states that live for some tokens: fresh ones decay at once
                 parameter.sub_(2.5)
+            elif ".indexer." in name:  # what it gives is a choice, through which no gradient goes
+                parameter.requires_grad_(False)
         for parameter in model.parameters():
             parameter.copy_(torch.nan_to_num(parameter).clamp(-9, 9).bfloat16())  # kept in 16 bits: half the size, and its reader is tested
     return model.eval()
@@ -101,6 +103,9 @@ def checkpoint_norms(model, folder):
         for tensor in frozen(holder):
             if tensor.is_floating_point():
                 tensor.fill_(math.nan)  # its name in the checkpoint may be another
+        for module in holder.modules():
+            if getattr(module, "zero_expert_num", 0):  # LongCat's experts without weights have rows there, which nothing reads
+                module.gate_up_proj[module.num_routed_experts:] = math.nan
     place = folder / "gradients"
     holder.save_pretrained(place)
     norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and "vision" not in n and "visual" not in n and "projector" not in n}
@@ -224,8 +229,8 @@ def defaults():
     (HERE / f"defaults-{transformers.__version__.split('.')[0]}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-# Whose layers carry a state: the text that transformers goes on with, each time from the whole row
-GREEDY = ("lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
+# Whose layers carry a state, or are unlike those of others: the text that transformers goes on with, each time from the whole row
+GREEDY = ("deepseek-v32", "diffllama", "jetmoe", "longcat-flash", "minimax-m3", "hrm-text", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
 
 
 def greedy():

@@ -319,7 +319,8 @@ REFUSED = {
     "MiniMax-Text-01": (dict(architectures=["MiniMaxForCausalLM"], model_type="minimax"), "'minimax' has recurrent or convolutional layers"),
     "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),
     "bitnet-b1.58-2B-4T": (dict(architectures=["BitNetForCausalLM"], model_type="bitnet"), "'bitnet' has weights of three values"),
-    "DeepSeek-V3.2": (dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32"), "'deepseek_v32' chooses the keys"),
+    "DeepSeek-V3.2": (DEEPSEEK | dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32", quantization_config=dict(
+        activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", scale_fmt="ue8m0", weight_block_size=[128, 128])), "quantised by 'fp8'"),
     "paligemma-3b": (dict(architectures=["PaliGemmaForConditionalGeneration"], model_type="paligemma", text_config=dict(model_type="gemma")), "'paligemma' attends in both directions"),
     "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is an encoder"),
     "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' has a decoder that attends to what an encoder gives"),
