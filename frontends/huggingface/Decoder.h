@@ -3,6 +3,7 @@
 #include "frontends/huggingface/Activation.h"
 #include "frontends/huggingface/Rope.h"
 #include "frontends/huggingface/TokenMixers.h"
+#include "runtime/Format/FreshValues.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -253,6 +254,7 @@ struct Decoder {
   std::vector<Layer> layers;
   BlockNames names;
   double initializerRange = 0.02;
+  std::vector<FreshValues> fresh; ///< of weights that transformers does not draw with `initializerRange`
   /// Parts of names that transformers 5 calls otherwise than checkpoints do: (checkpoint's, version 5's).
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> notes; ///< what a user may want to know of the configuration

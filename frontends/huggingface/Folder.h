@@ -15,6 +15,7 @@ struct FolderModel {
   int64_t positionLimit = 0; ///< tokens in a row that the configuration allows; 0: any
   bool hasWeights = false;
   std::string initializerRange; ///< deviation of fresh weights, as text
+  std::string freshValues;      ///< of those that are not drawn with it (runtime/Format/FreshValues.h)
   std::vector<std::string> notes;
   std::vector<QuantizedTensor> quantized; ///< weights that the folder has in fewer bits
 };
