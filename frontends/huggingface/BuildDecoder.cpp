@@ -177,7 +177,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
 /// Attention, or what the layer has in its place.
 Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x) {
   const BlockNames &names = decoder.names;
-  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace)
+  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning)
     return attention(layer, inside(path, names.attention), x);
   if (layer.attendsToo) {
     Value seen = attention(layer, inside(path, names.attention), x),
@@ -188,6 +188,8 @@ Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x
   keysAndValues.emplace_back(); // none that a later layer might see
   if (layer.convolution)
     return shortConvolution(*layer.convolution, inside(path, names.convolution), x);
+  if (layer.lightning)
+    return lightningAttention(*layer.lightning, inside(path, names.attention), x);
   return layer.deltaNet ? deltaNet(*layer.deltaNet, inside(path, names.deltaNet), x)
                         : stateSpace(*layer.stateSpace, inside(path, names.stateSpace), x);
 }
@@ -197,9 +199,10 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
   auto normed = [&](const std::string &name, Value value) {
     return name.empty() ? value : norm(inside(path, name), value, decoder.hidden, decoder.norm);
   };
-  auto added = [&](Value to, Value what) {
+  auto added = [&](Value to, Value what, double kept = 1, double scale = 1) {
     graph.setScope(checkpoint.ownName(path));
-    return graph.add("Add", {to, scaled(what, decoder.residualScale)});
+    Value keptPart = scaled(to, kept);
+    return graph.add("Add", {keptPart, scaled(what, decoder.residualScale * scale)});
   };
   if (layer.halves != Layer::Halves::Both) {
     Value in = normed(norms.attentionNorm, x);
@@ -216,11 +219,12 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     Value both = graph.add("Add", {seen, feedForward(layer, path, x, between)});
     return added(x, both);
   }
-  x = added(decoder.addsToNormed ? in : x, seen);
+  x = added(decoder.addsToNormed ? in : x, seen, layer.attentionKept, layer.attentionScale);
   Value between = normed(norms.feedForwardNorm, x), thought = feedForward(layer, path, x, between);
   bool isMixture = layer.feedForward.experts && !decoder.names.afterMixtureNorm.empty();
   return added(decoder.addsToNormed ? between : x,
-               normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought));
+               normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought),
+               layer.feedForwardKept, layer.feedForwardScale);
 }
 
 Value DecoderBuilder::head(Value x) {

@@ -116,10 +116,13 @@ struct Experts {
   double scale = 1;               ///< of the shares
   bool sharesScaleInputs = false; ///< what an expert reads is multiplied by its share, not what it says
   double nearness = 0;            ///< of Router::SparseMixer: how far behind the best an expert may be, relatively
-  int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
-  bool sharedHasGate = false;     ///< its result times a sigmoid of the token
-  bool sharedIsAveraged = false;  ///< half of the sum of its result and the others'
-  double limit = 0, alpha = 0;    ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
+  /// Above 0: experts read a projection to so many dimensions, and another one leads what they say back.
+  int64_t narrowWidth = 0;
+  bool narrowBias = false;       ///< of both
+  int64_t sharedWidth = 0;       ///< above 0: an expert that sees every token
+  bool sharedHasGate = false;    ///< its result times a sigmoid of the token
+  bool sharedIsAveraged = false; ///< half of the sum of its result and the others'
+  double limit = 0, alpha = 0;   ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
   /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
   enum class Precision {
     Narrow,  ///< nothing
@@ -153,10 +156,11 @@ struct BlockNorms {
 
 struct Layer {
   Attention attention;
-  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next two
+  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next three
   std::optional<DeltaNet> deltaNet;
   std::optional<StateSpace> stateSpace;
-  bool attendsToo = false; ///< attention is beside the state space model: both read the same input
+  std::optional<LightningAttention> lightning; ///< below the name of attention
+  bool attendsToo = false;                     ///< attention is beside the state space model: both read the same input
   /// What of a block there is, where it is not attention and a feed-forward.
   enum class Halves { Both, First, Second } halves = Halves::Both;
   FeedForward feedForward;
@@ -164,6 +168,8 @@ struct Layer {
   int64_t window = 0;              ///< keys that a query sees, itself included; 0: all before it
   bool windowIsChunk = false;      ///< rows are cut into chunks of `window` instead, and no query sees another chunk
   bool isSliding = false;          ///< its type is sliding_attention, also where the window is null
+  /// Of what each half of a block adds to, and of what it adds.
+  double attentionKept = 1, attentionScale = 1, feedForwardKept = 1, feedForwardScale = 1;
   bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
   int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
@@ -193,6 +199,7 @@ struct BlockNames : BlockNorms {
   /// Where experts have norms of their own, beside the shared expert: what they read, and what they and it give, each
   /// before the sum. The router then reads the block's input, not a norm's result.
   std::string expertsNorm, afterExpertsNorm, afterSharedNorm;
+  std::string narrow = "fc1_latent_proj", widen = "fc2_latent_proj"; ///< below `feedForward`: Experts::narrowWidth
   std::string routerScale; ///< a vector: the router reads rms_norm(x) * scale / sqrt(hidden)
   std::string expertScale; ///< a vector (experts): of their shares
   std::string scale;       ///< one number, stored and not trained: of all that a block gives

@@ -207,6 +207,7 @@ void fillNanoChat(Config &config, Decoder &decoder);
 void fillErnie45Moe(Config &config, Decoder &decoder);
 void fillHunyuanMoe(Config &config, Decoder &decoder);
 void fillGraniteMoeShared(Config &config, Decoder &decoder);
+void fillMiniMax(Config &config, Decoder &decoder);
 void fillMiniMaxM2(Config &config, Decoder &decoder);
 void fillGlm4MoeLite(Config &config, Decoder &decoder);
 void fillFlexOlmo(Config &config, Decoder &decoder);

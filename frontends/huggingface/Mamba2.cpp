@@ -265,16 +265,14 @@ static void setNemotronExperts(Config &config, Decoder &decoder, const std::vect
   setDeepSeekExperts(config, decoder, {.count = 8, .perToken = 2, .normalised = true},
                      {.router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20, .hasChoiceBias = true},
                      dense);
-  bool hasExperts = false;
+  const int64_t narrow = config.optionalInteger("moe_latent_size", std::nullopt).value_or(0);
   for (Layer &layer : decoder.layers)
     if (std::optional<Experts> &experts = layer.feedForward.experts) {
       experts->sharedWidth = shared;
-      hasExperts = true;
+      experts->narrowWidth = narrow;
+      experts->narrowBias = layer.feedForward.bias;
     }
-  if (hasExperts && config.optionalInteger("moe_latent_size", std::nullopt))
-    config.fail(config.describe("moe_latent_size") + ": experts of a narrower width are not built; export the model "
-                                                     "to ONNX instead");
-  config.harmless({"n_shared_experts", "moe_latent_size", "moe_shared_expert_overlap"});
+  config.harmless({"n_shared_experts", "moe_shared_expert_overlap"});
 }
 
 /// Each layer is one of four parts: a state space model, attention without positions, a feed-forward without a gate,

@@ -36,12 +36,11 @@ EXEMPT = {  # (model type, key): why
     ("falcon_h1", "mamba_expand"): "mamba_d_ssm is there",
     ("falcon_h1", "mamba_norm_before_gate"): "mamba_rms_norm is false in this configuration",
     ("nemotron_h", "use_mamba_kernels"): "another implementation of the same",
+    ("mamba2", "time_step_rank"): "of Mamba 1: only initialises, and nothing of this model type",
     ("mamba2", "residual_in_fp32"): "a precision: sums are f32 until they are stored",
-    ("mamba2", "time_step_min"): "only initialises",
+    ("minimax", "block_size"): "another order of the same sums",
     ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
-} | {(kind, key): "only initialises" for kind in ("nemotron_h", "mamba2") for key in ("time_step_rank", "time_step_max", "time_step_floor", "rescale_prenorm_residual")
-} | {("olmo_hybrid", key): "only initialises" for key in ("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor")
 } | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu")
 }
 
