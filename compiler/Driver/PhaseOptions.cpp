@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Driver/RegisteredNames.h"
+#include "runtime/Format/FreshValues.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -140,7 +141,7 @@ StringRef phaseName(Phase phase) {
 
 } // namespace
 
-void recordOptions(ModuleOp module, const CompileOptions &options, StringRef freshWeights, Phase done) {
+void recordOptions(ModuleOp module, const CompileOptions &options, const FreshModel &fresh, Phase done) {
   NamedAttrList record(module->getAttrOfType<DictionaryAttr>(kRecord));
   Builder builder(module.getContext());
   auto set = [&](StringRef name, StringRef value) {
@@ -148,7 +149,8 @@ void recordOptions(ModuleOp module, const CompileOptions &options, StringRef fre
       record.set(name, builder.getStringAttr(value));
   };
   set(kModel, options.model.empty() ? options.input : options.model);
-  set(kFreshWeights, freshWeights);
+  set(kFreshWeights, fresh.deviation);
+  set(kFreshValues, fresh.values);
   for (const PhaseOption &option : kOptions)
     if (option.phase <= done) {
       std::string fact = factOf(module, option.name); // 0 and nothing stand for what the graph says
@@ -165,7 +167,7 @@ RecordedOptions takeRecordedOptions(ModuleOp module, Phase from, CompileOptions 
     return text ? text.str() : factOf(module, name);
   };
   options.model = recorded(kModel);
-  result.freshWeights = recorded(kFreshWeights);
+  result.fresh = {.deviation = recorded(kFreshWeights), .values = recorded(kFreshValues)};
   for (const PhaseOption &option : kOptions) {
     if (option.phase > from)
       continue;

@@ -9,15 +9,21 @@
 
 namespace ztc::driver {
 
-/// Writes into `module` the options of the phases up to `done`, in place of what is there; `freshWeights` as in
+/// How the model of a folder begins.
+struct FreshModel {
+  std::string deviation; ///< of a folder without weights: what its configuration gives them
+  std::string values;    ///< of what is not drawn with it (runtime/Format/FreshValues.h)
+};
+
+/// Writes into `module` the options of the phases up to `done`, in place of what is there; `fresh` as in
 /// takeRecordedOptions.
-void recordOptions(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef freshWeights, Phase done);
+void recordOptions(mlir::ModuleOp module, const CompileOptions &options, const FreshModel &fresh, Phase done);
 
 /// What is to be said of the options beside --from.
 struct RecordedOptions {
   std::string error;              ///< empty, or the option that comes too late
   std::vector<std::string> notes; ///< of options that say what the IR has
-  std::string freshWeights;       ///< the deviation that a folder without weights gives them
+  FreshModel fresh;
 };
 /// Takes into `options` what the phases up to `from` were told, of IR that recordOptions or a person has written. An
 /// option of such a phase that was given too is an error where it says something else.

@@ -5,7 +5,6 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/ExplainPasses.h"
 #include "compiler/Driver/PatternOptions.h"
-#include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/Quantized.h"
 #include "compiler/Driver/RegisterAll.h"
@@ -23,6 +22,7 @@
 #include "passes/Adapters/Names.h"
 #include "passes/Autodiff/Passes.h"
 #include "runtime/Core/Print.h"
+#include "runtime/Format/FreshValues.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
@@ -262,7 +262,8 @@ LogicalResult Session::importInput() {
     report.notes = std::move(built->notes);
     quantized = std::move(built->quantized);
     if (!built->hasWeights && opts.weights.empty())
-      freshWeights = built->initializerRange;
+      fresh.deviation = built->initializerRange;
+    fresh.values = built->freshValues;
   } else if (!opts.saveOnnx.empty()) {
     return emitError(UnknownLoc::get(context.get()))
            << "--save-onnx: " << opts.input << " is not a folder; the graph is in that file already";
@@ -459,7 +460,7 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
     return failure();
   if (explainer)
     explainer->endPhase(info.phase, *moduleRef);
-  recordOptions(*moduleRef, opts, freshWeights, info.phase);
+  recordOptions(*moduleRef, opts, fresh, info.phase);
   return dump(info);
 }
 
@@ -476,7 +477,7 @@ LogicalResult Session::readIr() {
   if (!moduleRef)
     return failure();
   RecordedOptions recorded = takeRecordedOptions(*moduleRef, *from, opts);
-  freshWeights = recorded.freshWeights;
+  fresh = recorded.fresh;
   for (const std::string &note : recorded.notes)
     llvm::errs() << "ztc: note: " << note << "\n";
   if (!recorded.error.empty()) {
@@ -559,8 +560,10 @@ PlanOptions Session::planOptions(bool withKernels) const {
     options.options["load-pass-plugin"] = llvm::join(pluginIdentities, ",");
   if (!patternIdentities.empty())
     options.options["patterns"] = llvm::join(patternIdentities, ",");
-  if (!freshWeights.empty())
-    options.options["fresh-weights"] = "normal:" + freshWeights;
+  if (!fresh.deviation.empty())
+    options.options["fresh-weights"] = "normal:" + fresh.deviation;
+  if (!fresh.values.empty())
+    options.options[kFreshValues.data()] = fresh.values;
   options.withKernels = withKernels;
   return options;
 }

@@ -3,6 +3,7 @@
 #include "compiler/Driver/MlirOptions.h"
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/PassOptions.h"
+#include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/ProbeSteps.h"
 #include "compiler/Driver/Remarks.h"
@@ -195,7 +196,7 @@ private:
   importer::WriteBack *writeBack = nullptr;
   PassVerifier *passVerifier = nullptr;
   std::unique_ptr<PassExplainer> explainer;
-  std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
+  FreshModel fresh;
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;
   std::shared_ptr<ProbeSteps> probeSteps; ///< of the module as it is now; null: nothing has been asked for

@@ -86,6 +86,9 @@ private:
   DeltaInputs deltaInputs(const DeltaNet &delta, const std::string &path, Value x);
   Value deltaNet(const DeltaNet &delta, const std::string &path, Value x);
 
+  // BuildLightningAttention.cpp
+  Value lightningAttention(const LightningAttention &lightning, const std::string &path, Value x);
+
   // BuildStateSpace.cpp
   Value gatedNorm(const StateSpace &space, const std::string &path, Value x, Value gate);
   Value stateSpace(const StateSpace &space, const std::string &path, Value x);

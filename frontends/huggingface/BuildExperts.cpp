@@ -121,6 +121,7 @@ Value DecoderBuilder::plainExpert(const Layer &layer, const std::string &own, in
   const FeedForward &f = layer.feedForward;
   const BlockNames &names = decoder.names;
   const std::string module = inside(own, std::to_string(index));
+  const int64_t width = f.experts->narrowWidth ? f.experts->narrowWidth : decoder.hidden;
   auto product = [&](const std::string &name, Value of, int64_t in, int64_t out) {
     if (!checkpoint.has(inside(own, name)))
       return linear(inside(module, name), of, in, out, false);
@@ -128,9 +129,9 @@ Value DecoderBuilder::plainExpert(const Layer &layer, const std::string &own, in
                           {{"axis", int64_t(0)}});
     return graph.add("MatMul", {of, graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}})});
   };
-  Value y = product(names.expertUp, x, decoder.hidden, f.width);
+  Value y = product(names.expertUp, x, width, f.width);
   graph.setScope(checkpoint.ownName(module));
-  return product(names.expertDown, activate(f.activation, own, y), f.width, decoder.hidden);
+  return product(names.expertDown, activate(f.activation, own, y), f.width, width);
 }
 
 Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
@@ -242,7 +243,12 @@ Value DecoderBuilder::weighted(const Layer &layer, const std::string &path, Valu
 /// The experts that were chosen and the one that sees every token, of one input.
 Value DecoderBuilder::experts(const Layer &layer, const std::string &block, const std::string &path, Value x) {
   const Experts &e = *layer.feedForward.experts;
-  Value sum = weighted(layer, path, shares(e, path, x), x);
+  Value weights = shares(e, path, x), read = x;
+  if (e.narrowWidth)
+    read = linear(inside(path, decoder.names.narrow), x, decoder.hidden, e.narrowWidth, e.narrowBias);
+  Value sum = weighted(layer, path, weights, read);
+  if (e.narrowWidth)
+    sum = linear(inside(path, decoder.names.widen), sum, e.narrowWidth, decoder.hidden, e.narrowBias);
   if (!decoder.names.mixtureBias.empty())
     sum = graph.add("Add", {sum, parameter(inside(path, decoder.names.mixtureBias), {decoder.hidden})});
   if (!e.sharedWidth)

@@ -3,6 +3,7 @@
 #include "frontends/huggingface/Activation.h"
 #include "frontends/huggingface/Rope.h"
 #include "frontends/huggingface/TokenMixers.h"
+#include "runtime/Format/FreshValues.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -134,12 +135,15 @@ struct Experts {
   double scale = 1;               ///< of the shares
   bool sharesScaleInputs = false; ///< what an expert reads is multiplied by its share, not what it says
   double nearness = 0;            ///< of Router::SparseMixer: how far behind the best an expert may be, relatively
-  int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
-  bool sharedHasGate = false;     ///< its result times a sigmoid of the token
-  bool sharedIsAveraged = false;  ///< half of the sum of its result and the others'
-  double gateLimit = 0;        ///< above 0: of what the activation reads, and of the size of what it is multiplied by
-  bool gateAlternates = false; ///< with `up` in the columns of one matrix; biases, and FeedForward::clamped (gpt-oss)
-  int64_t identities = 0;      ///< more experts, after the others, which give what they read (arXiv:2509.01322)
+  /// Above 0: experts read a projection to so many dimensions, and another one leads what they say back.
+  int64_t narrowWidth = 0;
+  bool narrowBias = false;       ///< of both
+  int64_t sharedWidth = 0;       ///< above 0: an expert that sees every token
+  bool sharedHasGate = false;    ///< its result times a sigmoid of the token
+  bool sharedIsAveraged = false; ///< half of the sum of its result and the others'
+  double gateLimit = 0;          ///< above 0: of what the activation reads, and of the size of what it is multiplied by
+  bool gateAlternates = false;   ///< with `up` in the columns of one matrix; biases, and FeedForward::clamped (gpt-oss)
+  int64_t identities = 0;        ///< more experts, after the others, which give what they read (arXiv:2509.01322)
   /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
   enum class Precision {
     Narrow,  ///< nothing
@@ -186,10 +190,11 @@ struct HalfSum {
 
 struct Layer {
   Attention attention;
-  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next two
+  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next three
   std::optional<DeltaNet> deltaNet;
   std::optional<StateSpace> stateSpace;
-  bool attendsToo = false; ///< attention is beside the state space model: both read the same input
+  std::optional<LightningAttention> lightning; ///< below the name of attention
+  bool attendsToo = false;                     ///< attention is beside the state space model: both read the same input
   /// What of a block there is, where it is not attention and a feed-forward.
   enum class Halves { Both, First, Second } halves = Halves::Both;
   FeedForward feedForward;
@@ -236,6 +241,7 @@ struct BlockNames : BlockNorms {
   /// Where experts have norms of their own, beside the shared expert: what they read, and what they and it give, each
   /// before the sum. The router then reads the block's input, not a norm's result.
   std::string expertsNorm, afterExpertsNorm, afterSharedNorm;
+  std::string narrow = "fc1_latent_proj", widen = "fc2_latent_proj"; ///< below `feedForward`: Experts::narrowWidth
   std::string routerScale; ///< a vector: the router reads rms_norm(x) * scale / sqrt(hidden)
   std::string expertScale; ///< a vector (experts): of their shares
   std::string scale;       ///< one number, stored and not trained: of all that a block gives
@@ -323,8 +329,9 @@ struct Decoder {
   /// section 2.1). Within rows that are no longer all of them are chosen, and the indexer, which has no gradient, says
   /// nothing.
   int64_t chosenKeys = 0;
-  bool chooserIsTrained = false; ///< it weighs keys too, in rows of any length
-  std::string chosenKeysKey;     ///< of the configuration, which says so
+  bool chooserIsTrained = false;  ///< it weighs keys too, in rows of any length
+  std::string chosenKeysKey;      ///< of the configuration, which says so
+  std::vector<FreshValues> fresh; ///< of weights that transformers does not draw with `initializerRange`
   /// Parts of names that transformers 5 calls otherwise than checkpoints do: (checkpoint's, version 5's).
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> notes; ///< what a user may want to know of the configuration

@@ -70,6 +70,7 @@ static constexpr Family kFamilies[] = {
     {"hunyuan_v1_moe", fillHunyuanMoe},
     {"granitemoeshared", fillGraniteMoeShared},
     {"minimax_m2", fillMiniMaxM2},
+    {"minimax", fillMiniMax},
     {"glm4_moe_lite", fillGlm4MoeLite},
     {"flex_olmo", fillFlexOlmo},
     {"qwen3_vl_moe_text", fillQwen3VlMoe},
@@ -138,27 +139,10 @@ static constexpr Family kFamilies[] = {
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "jamba",
-    "zamba",
-    "zamba2",
-    "mamba",
-    "falcon_mamba",
-    "minimax",
-    "recurrent_gemma",
-    "rwkv",
-    "plamo2",
-    "xlstm",
-    "bailing_hybrid",
-    "lara_mini",
-    "qwen4_exp",
-    "qwen4_exp_text",
-    "zaya",
-    "inkling_text",
-    "inkling2_text",
-    "inkling2_loop_text",
-    "inkling_mm_model",
-    "inkling2",
-    "inkling2_loop",
+    "jamba",          "zamba",         "zamba2",       "mamba",          "falcon_mamba",       "recurrent_gemma",
+    "rwkv",           "plamo2",        "xlstm",        "bailing_hybrid", "lara_mini",          "qwen4_exp",
+    "qwen4_exp_text", "zaya",          "inkling_text", "inkling2_text",  "inkling2_loop_text", "inkling_mm_model",
+    "inkling2",       "inkling2_loop",
 };
 
 /// Tokens see those after them.

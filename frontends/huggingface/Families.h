@@ -3,6 +3,7 @@
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Decoder.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <initializer_list>
@@ -104,6 +105,10 @@ void shareKeys(Config &config, Decoder &decoder, int64_t otherwise);
 /// Reads hidden_size_per_layer_input, 0 of which is none, and the size of its table.
 void setLayerInputs(Config &config, Decoder &decoder);
 
+/// How dt_bias begins: as steps of Mamba, by three keys that have their least, their greatest and their floor.
+FreshValues freshSteps(Config &config, const std::array<const char *, 3> &keys);
+/// A matrix that PyTorch draws as it does by itself (kaiming_uniform_ with a = sqrt(5)), divided by `divisor`.
+FreshValues freshUniform(const char *name, int64_t in, double divisor = 1);
 /// Heads of values share those of queries and keys evenly, else an error.
 void checkDeltaNet(Config &config, const DeltaNet &delta);
 
@@ -210,6 +215,7 @@ void fillNanoChat(Config &config, Decoder &decoder);
 void fillErnie45Moe(Config &config, Decoder &decoder);
 void fillHunyuanMoe(Config &config, Decoder &decoder);
 void fillGraniteMoeShared(Config &config, Decoder &decoder);
+void fillMiniMax(Config &config, Decoder &decoder);
 void fillMiniMaxM2(Config &config, Decoder &decoder);
 void fillGlm4MoeLite(Config &config, Decoder &decoder);
 void fillFlexOlmo(Config &config, Decoder &decoder);

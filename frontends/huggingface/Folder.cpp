@@ -227,6 +227,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   model.hasWeights = checkpoint.hasWeights();
   model.quantized = checkpoint.quantized();
   model.initializerRange = fmt::format("{}", decoder.initializerRange);
+  model.freshValues = printFreshValues(decoder.fresh);
   if (!model.hasWeights)
     model.notes.push_back(folder + " has no model.safetensors: weights are fresh, normal with initializer_range " +
                           model.initializerRange + "; give ztc-run --weights or --init to choose");

@@ -16,6 +16,7 @@ struct FolderModel {
   std::string limitReason;   ///< what a longer row needs that ztc does not build; empty: more positions
   bool hasWeights = false;
   std::string initializerRange; ///< deviation of fresh weights, as text
+  std::string freshValues;      ///< of those that are not drawn with it (runtime/Format/FreshValues.h)
   std::vector<std::string> notes;
   std::vector<QuantizedTensor> quantized; ///< weights that the folder has in fewer bits
 };

@@ -55,6 +55,8 @@ void fillKimiLinear(Config &config, Decoder &decoder) {
   const DeltaNet delta = readKimiDelta(config, linear, decoder);
   if (linear)
     config.adopt(*linear);
+  decoder.fresh = {{"A_log", FreshValues::Kind::LogUniform, {1, 16}},
+                   {"dt_bias", FreshValues::Kind::Step, {0.001, 0.1, 0.0001}}};
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     decoder.layers[i].rope = -1;
     if (!attends[i])

@@ -65,6 +65,8 @@ StateSpace readStateSpace(Config &config, const Decoder &decoder, int64_t inner 
   return space;
 }
 
+constexpr FreshValues::Kind kLogCount = FreshValues::Kind::LogCount, kConstant = FreshValues::Kind::Constant;
+
 /// Which layers attend; the names of version 4 are other ones.
 std::vector<bool> attendingLayers(Config &config, const Decoder &decoder, const std::function<bool(int64_t)> &attends) {
   readAliases(config, {{"layers_block_type", "layer_types"}});
@@ -99,6 +101,22 @@ std::vector<double> multipliers(Config &config, const char *key, size_t parts) {
 
 } // namespace
 
+FreshValues freshSteps(Config &config, const std::array<const char *, 3> &keys) {
+  static constexpr double kDefaults[] = {0.001, 0.1, 0.0001};
+  FreshValues steps{"dt_bias", FreshValues::Kind::Step, {}};
+  for (size_t i = 0; i < keys.size(); ++i) {
+    steps.numbers.push_back(config.number(keys[i], kDefaults[i]));
+    if (steps.numbers.back() <= 0)
+      config.fail(config.describe(keys[i]) + "; steps are above 0");
+  }
+  return steps;
+}
+
+FreshValues freshUniform(const char *name, int64_t in, double divisor) {
+  const double bound = 1 / std::sqrt(double(in)) / divisor;
+  return {name, FreshValues::Kind::Uniform, {-bound, bound}};
+}
+
 /// Granite's multipliers and mixture of experts; a configuration without experts has the shared feed-forward alone.
 void fillGraniteMoeHybrid(Config &config, Decoder &decoder) {
   const bool rotates = config.isText("position_embedding_type") && config.text("position_embedding_type", "") == "rope",
@@ -119,6 +137,7 @@ void fillGraniteMoeHybrid(Config &config, Decoder &decoder) {
     names.fusedGate = "input_linear";
     names.down = "output_linear";
   }
+  decoder.fresh = {{"A_log", kLogCount, {}}, {"dt_bias", kConstant, {1}}};
   const StateSpace space = readStateSpace(config, decoder);
   const std::vector<bool> attends = attendingLayers(config, decoder, [](int64_t) { return false; });
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
@@ -146,6 +165,7 @@ void fillBamba(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   if (config.optionalNumber("z_loss_coefficient", 0.0).value_or(0) != 0)
     decoder.notes.push_back(config.describe("z_loss_coefficient") + ": ztc does not train this loss of the logits");
+  decoder.fresh = {{"A_log", kLogCount, {}}, {"dt_bias", kConstant, {1}}};
   const StateSpace space = readStateSpace(config, decoder);
   const std::vector<int64_t> attends = config.integers("attn_layer_indices").value_or(std::vector<int64_t>());
   config.harmless({"layer_types", "layers_block_type"}); // transformers makes them of attn_layer_indices
@@ -163,6 +183,7 @@ void fillFalconH1(Config &config, Decoder &decoder) {
   const bool bias = config.flag("attention_bias", false);
   setBiases(decoder, bias, bias, config.flag("mlp_bias", false));
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  decoder.fresh = {{"A_log", kLogCount, {}}, {"dt_bias", kConstant, {1}}};
   StateSpace space = readStateSpace(config, decoder, config.optionalInteger("mamba_d_ssm", 1024).value_or(0));
   const bool hasNorm = config.flag("mamba_rms_norm", false), isAfter = config.flag("mamba_norm_before_gate", true);
   space.gate = !hasNorm  ? StateSpace::Gate::Alone
@@ -211,7 +232,7 @@ static std::vector<std::string> partsOf(Config &config) {
   return parts;
 }
 
-static StateSpace readNemotronSpace(Config &config, const Decoder &decoder) {
+static StateSpace readNemotronSpace(Config &config, Decoder &decoder) {
   StateSpace space;
   space.heads = config.integer("mamba_num_heads", 128);
   space.headWidth = config.integer("mamba_head_dim", 64);
@@ -223,10 +244,16 @@ static StateSpace readNemotronSpace(Config &config, const Decoder &decoder) {
   space.activation = activationOf(config, "mamba_hidden_act", config.text("mamba_hidden_act", "silu"));
   space.leastStep = config.number(config.firstOf({"mamba_dt_min", "time_step_min"}), 0.001);
   space.epsilon = decoder.norm.epsilon;
-  config.harmless({"time_step_limit", "mamba_dt_limit", "time_step_max", "mamba_dt_max", "time_step_floor",
-                   "mamba_dt_init_floor", "chunk_size", "mamba_chunk_size", "expand", "mamba_expand", "mamba_proj_bias",
-                   "mamba_ssm_cache_dtype", "use_mamba_kernels", "rescale_prenorm_residual", "residual_in_fp32"});
+  config.harmless({"time_step_limit", "mamba_dt_limit", "chunk_size", "mamba_chunk_size", "expand", "mamba_expand",
+                   "mamba_proj_bias", "mamba_ssm_cache_dtype", "use_mamba_kernels", "residual_in_fp32"});
   checkStateSpace(config, space, space.heads * space.headWidth);
+  decoder.fresh = {{"A_log", kLogCount, {}},
+                   freshSteps(config, {config.firstOf({"mamba_dt_min", "time_step_min"}),
+                                       config.firstOf({"mamba_dt_max", "time_step_max"}),
+                                       config.firstOf({"mamba_dt_init_floor", "time_step_floor"})})};
+  if (config.flag("rescale_prenorm_residual", true))
+    decoder.fresh.push_back(
+        freshUniform("out_proj.weight", space.heads * space.headWidth, std::sqrt(double(decoder.layers.size()))));
   return space;
 }
 
@@ -238,16 +265,14 @@ static void setNemotronExperts(Config &config, Decoder &decoder, const std::vect
   setDeepSeekExperts(config, decoder, {.count = 8, .perToken = 2, .normalised = true},
                      {.router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20, .hasChoiceBias = true},
                      dense);
-  bool hasExperts = false;
+  const int64_t narrow = config.optionalInteger("moe_latent_size", std::nullopt).value_or(0);
   for (Layer &layer : decoder.layers)
     if (std::optional<Experts> &experts = layer.feedForward.experts) {
       experts->sharedWidth = shared;
-      hasExperts = true;
+      experts->narrowWidth = narrow;
+      experts->narrowBias = layer.feedForward.bias;
     }
-  if (hasExperts && config.optionalInteger("moe_latent_size", std::nullopt))
-    config.fail(config.describe("moe_latent_size") + ": experts of a narrower width are not built; export the model "
-                                                     "to ONNX instead");
-  config.harmless({"n_shared_experts", "moe_latent_size", "moe_shared_expert_overlap"});
+  config.harmless({"n_shared_experts", "moe_shared_expert_overlap"});
 }
 
 /// Each layer is one of four parts: a state space model, attention without positions, a feed-forward without a gate,
@@ -322,13 +347,18 @@ void fillMamba2(Config &config, Decoder &decoder) {
   space.activation = activationOf(config, "hidden_act", config.text("hidden_act", "silu"));
   space.epsilon = decoder.norm.epsilon;
   readStepLimit(config, space);
-  config.harmless({"residual_in_fp32", "time_step_rank", "time_step_min", "time_step_max", "time_step_floor",
-                   "rescale_prenorm_residual", "chunk_size", "layer_types", "rms_norm"});
+  config.harmless({"residual_in_fp32", "time_step_rank", "chunk_size", "layer_types", "rms_norm"});
   checkStateSpace(config, space, config.integer("expand", 2) * decoder.hidden);
   const int64_t layers = layerCount(config, "num_hidden_layers", 64);
   if (!config.status().isOk())
     return;
   decoder.layers.assign(layers, layer);
+  const bool isScaled = config.flag("rescale_prenorm_residual", false);
+  decoder.fresh = {
+      {"A_log", kLogCount, {}},
+      freshSteps(config, {"time_step_min", "time_step_max", "time_step_floor"}),
+      freshUniform("conv1d.weight", space.taps),
+      freshUniform("out_proj.weight", space.heads * space.headWidth, isScaled ? std::sqrt(double(layers)) : 1)};
   decoder.base = "backbone.";
   decoder.embedding = "embeddings";
   decoder.finalNorm = "norm_f";

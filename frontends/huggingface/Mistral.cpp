@@ -1,5 +1,6 @@
 // Mistral, and Mixtral's experts.
 #include "frontends/huggingface/Families.h"
+#include <tuple>
 
 namespace ztc::huggingface {
 
@@ -79,6 +80,40 @@ void fillMixtral(Config &config, Decoder &decoder) {
   decoder.names.expertGate = "w1";
   decoder.names.expertUp = "w3";
   decoder.names.expertDown = "w2";
+}
+
+/// Mixtral with lightning attention in some layers; each half of a block adds to what it read, both times a factor.
+void fillMiniMax(Config &config, Decoder &decoder) {
+  fillMixtral(config, decoder);
+  if (decoder.layers.empty())
+    return;
+  const auto factors = [&](const char *residual, const char *result) {
+    return HalfSum{.result = config.number(result, 1), .residual = config.number(residual, 1)};
+  };
+  const HalfSum full = factors("full_attn_alpha_factor", "full_attn_beta_factor"),
+                linear = factors("linear_attn_alpha_factor", "linear_attn_beta_factor"),
+                feedForward = factors("mlp_alpha_factor", "mlp_beta_factor");
+  const std::vector<bool> isLinear = layersOfType(config, decoder, "layer_types", "linear_attention", "full_attention",
+                                                  [](int64_t layer) { return layer % 2 == 1; });
+  config.harmless({"block_size"}); // of a loop that computes the same
+  decoder.addsToNormed = true;
+  const double count = double(decoder.layers.size());
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    Layer &layer = decoder.layers[i];
+    layer.attentionSum = isLinear[i] ? linear : full;
+    layer.feedForwardSum = feedForward;
+    if (!isLinear[i])
+      continue;
+    const Attention &attention = layer.attention;
+    LightningAttention &lightning = layer.lightning.emplace();
+    lightning.heads = attention.heads;
+    lightning.width = attention.headWidth;
+    lightning.activation = layer.feedForward.activation;
+    // ALiBi's slopes of a power of two, less in later layers.
+    const double factor = 1 - double(i) / (count - 1 + 1e-5) + 1e-5;
+    for (int64_t head = 1; head <= attention.heads; ++head)
+      lightning.slopes.push_back(std::exp2(-8.0 * double(head) / double(attention.heads)) * factor);
+  }
 }
 
 } // namespace ztc::huggingface

@@ -112,7 +112,10 @@ void fillOlmoHybrid(Config &config, Decoder &decoder) {
   delta.activation = decoder.layers.front().feedForward.activation;
   delta.epsilon = 1e-5; // not the configuration's
   checkDeltaNet(config, delta);
-  config.harmless({"linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor"});
+  decoder.fresh = {{"A_log",
+                    FreshValues::Kind::LogUniform,
+                    {config.number("linear_a_log_min", 0), config.number("linear_a_log_max", 16)}},
+                   freshSteps(config, {"linear_dt_min", "linear_dt_max", "linear_dt_init_floor"})};
   const bool rotates = hasTheta(config);
   if (rotates)
     decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};

@@ -22,6 +22,7 @@ void setDeltaNets(Config &config, Decoder &decoder, DeltaNet::Projections projec
   for (size_t i = 0; i < decoder.layers.size(); ++i)
     if (isLinear[i])
       decoder.layers[i].deltaNet = delta;
+  decoder.fresh = {{"A_log", FreshValues::Kind::LogUniform, {0.01, 16}}, {"dt_bias", FreshValues::Kind::Constant, {1}}};
 }
 
 void readQwen3Next(Config &config, Decoder &decoder, Defaults defaults, DeltaNet::Projections projections) {

@@ -55,4 +55,13 @@ struct StateSpace {
   std::vector<double> scales; ///< of what is projected to gate, x, B, C and steps, where it is not empty
 };
 
+/// Lightning attention (arXiv:2501.08313, section 2.2): an activation of queries, keys and values; a state (width,
+/// width) of each head decays by exp(-slope) from token to token. Its result has a norm over all heads and is
+/// multiplied by the sigmoid of a projection.
+struct LightningAttention {
+  int64_t heads = 0, width = 0; ///< of a head
+  std::vector<double> slopes;   ///< of each head
+  Activation activation = Activation::Silu;
+};
+
 } // namespace ztc::huggingface

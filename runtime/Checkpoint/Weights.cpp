@@ -1,11 +1,11 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/FreshAdapter.h"
+#include "runtime/Checkpoint/FreshWeights.h"
 #include "runtime/Checkpoint/QuantizedTensors.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
 #include "runtime/Core/File.h"
-#include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/PlanValidator.h"
@@ -196,26 +196,11 @@ private:
 
 } // namespace
 
-/// What --init makes of a parameter.
-static ElementSource initialElements(const plan::Parameter &parameter, double deviation, uint64_t seed,
-                                     uint32_t threads) {
-  const uint64_t stream = hashName(parameter.name());
-  const bool random = checkpointShape(parameter).size() >= 2;
-  // Where the model adds 1 to it, as norms of some families do, it begins at 0.
-  const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f + float(parameter.source().shift());
-  return [=](uint64_t begin, uint64_t count, float *out) {
-    if (random)
-      fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin, threads);
-    else
-      std::fill_n(out, count, constant);
-    return Status::ok();
-  };
-}
-
 static Status initialize(const StateContext &context, double deviation, uint64_t seed, uint32_t threads) {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<FreshValues> values, freshValuesOf(context.plan));
   for (const plan::Parameter *parameter : parametersOf(context.plan, /*adapter=*/false))
     ZTC_RETURN_IF_ERROR(fillParameter(context, *parameter, StateKind::Model,
-                                      initialElements(*parameter, deviation, seed, threads), threads));
+                                      freshElements(*parameter, values, deviation, seed, threads), threads));
   return Status::ok();
 }
 
@@ -290,10 +275,12 @@ StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOption
       return tensor.type == plan::U8 ? inBits(parameter, weights->files()) : full(parameter, elementsOf(tensor, 0));
     });
   }
-  if (options.initDeviation)
+  if (options.initDeviation) {
+    ZTC_ASSIGN_OR_RETURN(const std::vector<FreshValues> values, freshValuesOf(plan));
     return ModelSource([=, options = options](const plan::Parameter &parameter) {
-      return full(parameter, initialElements(parameter, *options.initDeviation, options.seed, options.threads));
+      return full(parameter, freshElements(parameter, values, *options.initDeviation, options.seed, options.threads));
     });
+  }
   ZTC_ASSIGN_OR_RETURN(PlannedWeights opened,
                        PlannedWeights::open(parametersOf(plan, /*adapter=*/false), options.planFolder));
   const auto weights = std::make_shared<const PlannedWeights>(std::move(opened));
@@ -358,7 +345,7 @@ Status checkWeights(const plan::Plan &plan, const WeightOptions &options) {
     return weights.check(model);
   }
   if (options.initDeviation)
-    return Status::ok();
+    return freshValuesOf(plan).status();
   return PlannedWeights::open(model, options.planFolder).status();
 }
 /// Takes some bytes from all over a tensor: enough to tell one model from another, and it reads little.

@@ -99,9 +99,9 @@ bool takesExpertsAsLinear(std::string_view modelType) {
   // transformers' conversion_mapping.py: types with the patterns of Mixtral and of Qwen2-MoE, without the latter
   // itself.
   static constexpr std::string_view kTypes[] = {
-      "afmoe",      "cohere2_moe", "deepseek_v2", "deepseek_v3",   "dots1",          "ernie4_5_moe",
-      "exaone_moe", "flex_olmo",   "glm4_moe",    "glm4_moe_lite", "hunyuan_v1_moe", "mellum",
-      "minimax_m2", "mixtral",     "olmoe",       "qwen3_moe",     "qwen3_next",     "solar_open"};
+      "afmoe",     "cohere2_moe", "deepseek_v2",   "deepseek_v3",    "dots1",     "ernie4_5_moe", "exaone_moe",
+      "flex_olmo", "glm4_moe",    "glm4_moe_lite", "hunyuan_v1_moe", "mellum",    "minimax",      "minimax_m2",
+      "mixtral",   "olmoe",       "qwen3_moe",     "qwen3_next",     "solar_open"};
   return std::ranges::find(kTypes, modelType) != std::end(kTypes);
 }
 

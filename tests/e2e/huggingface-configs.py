@@ -59,7 +59,7 @@ REFUSED = [
     ("IQuest-Coder with clamped heads", "llama-heads", but(model_type="iquestcoder", clip_qkv=3.0), "clip_qkv is 3.0"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
-      for name in ("jamba", "mamba", "falcon_mamba", "zamba2", "minimax", "rwkv", "recurrent_gemma", "bailing_hybrid")),
+      for name in ("jamba", "mamba", "falcon_mamba", "zamba", "zamba2", "plamo2", "rwkv", "recurrent_gemma", "bailing_hybrid")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
@@ -121,7 +121,7 @@ REFUSED = [
     ("Falcon-H1's multipliers that are too few", "falcon-h1", but(ssm_multipliers=[1.0, 2.0]), "ssm_multipliers is [1.0,2.0]; there are 5 of them"),
     ("Nemotron-H's layers of an unknown kind", "nemotron-h", lambda c: {k: v for k, v in c.items() if k != "layers_block_type"} | {"hybrid_override_pattern": "M+"},
      "layer 1 is '+'; ztc builds mamba, attention, mlp and moe"),
-    ("Nemotron-H's experts of a narrower width", "nemotron-h", but(moe_latent_size=8), "moe_latent_size is 8: experts of a narrower width are not built"),
+    ("Nemotron-H's experts of a narrower width", "nemotron-h", but(moe_latent_size=8), "backbone.layers.1.mixer.fc1_latent_proj.weight (8, 24) is missing"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
     ("a window that Qwen3 does not use in a layer that has one", "qwen3", but(use_sliding_window=False), "layer_types has 'sliding_attention', and use_sliding_window is false"),

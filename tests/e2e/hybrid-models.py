@@ -46,18 +46,19 @@ def stages(name, work, precision):
         out = work / f"{precision}-{zero}"
         run("ztc-run", plan, "--device=cpu", f"--data={work / 'data.safetensors'}", "--steps=4", "--ranks=2", "--threads=1", "--lr=1e-3", "--no-save", f"--export={out}",
             f"--log-json={work / 'log'}", "--overwrite")
-        exports.append([file.read_bytes() for file in sorted(out.glob("*.safetensors"))])
+        exports.append([file.read_bytes() for file in sorted(out.glob("*.safetensors"))])  # what is not trained may have a file of its own
     check(f"{name}: {precision}: ZeRO-3 on 2 ranks has the bits of ZeRO-0", exports[0] == exports[1] != [])
     return work / f"{precision}-3"
 
 
 def shapes(folder):
-    """Types and shapes by name; what is not trained has a file of its own."""
-    headers = []
+    """Types and shapes by name."""
+    found = {}
     for path in folder.glob("*.safetensors"):
         with open(path, "rb") as file:
-            headers += json.loads(file.read(struct.unpack("<Q", file.read(8))[0])).items()
-    return {name: (entry["dtype"], entry["shape"]) for name, entry in headers if name != "__metadata__"}
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        found |= {name: (entry["dtype"], entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+    return found
 
 
 def exported(name, out, work):

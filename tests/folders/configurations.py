@@ -386,6 +386,16 @@ FOLDERS |= {
                                           tie_word_embeddings=True), {}),
 }
 
+# Decays of its blocks of 7 tokens are stored: the last block of a row is shorter
+FOLDERS |= {
+    "minimax": ("minimax", base(**LITTLE, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"], block_size=7, num_local_experts=3, full_attn_alpha_factor=1.4,
+                                full_attn_beta_factor=0.8, linear_attn_alpha_factor=1.2, linear_attn_beta_factor=0.9, mlp_alpha_factor=1.3, mlp_beta_factor=0.7, **EXPERTS), {
+        "types": lambda c: changed(c, sliding_window=None)}),
+    "nemotron-h-narrow": ("nemotron_h", {k: v for k, v in base(**LITTLE).items() if k != "num_hidden_layers"} | dict(
+        layers_block_type=["linear_attention", "moe", "full_attention", "moe"], head_dim=8, mamba_num_heads=4, mamba_head_dim=10, n_groups=2, ssm_state_size=6, n_routed_experts=4,
+        moe_intermediate_size=20, moe_shared_expert_intermediate_size=12, moe_latent_size=14, mlp_bias=True, time_step_min=0.05, **EXPERTS), {}),
+}
+
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
 QWEN3_VISION = dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24, num_position_embeddings=16, deepstack_visual_indexes=[0])

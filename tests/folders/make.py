@@ -201,7 +201,8 @@ def make(name):
     model = build(name)
     model.save_pretrained(folder)
     stored = load_file(folder / "model.safetensors")
-    save_file({n: t.bfloat16() for n, t in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    # Parameters are such numbers already; decays that MiniMax stores are not.
+    save_file({n: t.bfloat16() if t.bfloat16().equal(t) else t for n, t in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "generation_config.json").unlink(missing_ok=True)
     config = json.loads((folder / "config.json").read_text())
     for key, change in FOLDERS[name][2].items():
@@ -230,7 +231,7 @@ def defaults():
 
 
 # Whose layers carry a state, or are unlike those of others: the text that transformers goes on with, each time from the whole row
-GREEDY = ("deepseek-v32", "diffllama", "jetmoe", "longcat-flash", "minimax-m3", "hrm-text", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2")
+GREEDY = ("deepseek-v32", "diffllama", "jetmoe", "longcat-flash", "minimax-m3", "hrm-text", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2", "minimax")
 
 
 def greedy():

@@ -316,7 +316,7 @@ REFUSED = {
                     "model_type 'chatglm' needs code of its own (auto_map)"),
     "Jamba-v0.1": (dict(architectures=["JambaForCausalLM"], model_type="jamba"), "'jamba' has recurrent or convolutional layers"),
     "falcon-mamba-7b": (dict(architectures=["FalconMambaForCausalLM"], model_type="falcon_mamba"), "'falcon_mamba' has recurrent or convolutional layers"),
-    "MiniMax-Text-01": (dict(architectures=["MiniMaxForCausalLM"], model_type="minimax"), "'minimax' has recurrent or convolutional layers"),
+    "recurrentgemma-2b": (dict(architectures=["RecurrentGemmaForCausalLM"], model_type="recurrent_gemma"), "'recurrent_gemma' has recurrent or convolutional layers"),
     "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),
     "bitnet-b1.58-2B-4T": (dict(architectures=["BitNetForCausalLM"], model_type="bitnet"), "'bitnet' has weights of three values"),
     "DeepSeek-V3.2": (DEEPSEEK | dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32", quantization_config=dict(

@@ -36,8 +36,9 @@ EXEMPT = {  # (model type, key): why
     ("falcon_h1", "mamba_expand"): "mamba_d_ssm is there",
     ("falcon_h1", "mamba_norm_before_gate"): "mamba_rms_norm is false in this configuration",
     ("nemotron_h", "use_mamba_kernels"): "another implementation of the same",
+    ("mamba2", "time_step_rank"): "of Mamba 1: only initialises, and nothing of this model type",
     ("mamba2", "residual_in_fp32"): "a precision: sums are f32 until they are stored",
-    ("mamba2", "time_step_min"): "only initialises",
+    ("minimax", "block_size"): "another order of the same sums",
     ("diffllama", "lambda_std_dev"): "only initialises",
     ("jetmoe", "aux_loss_coef"): "of the loss that balances routers, which ztc says that it does not train",
     ("jetmoe", "num_attention_heads"): "set to num_key_value_heads * num_experts_per_tok",
@@ -46,8 +47,6 @@ EXEMPT = {  # (model type, key): why
     ("doge", "max_position_embeddings"): "keep_window_size limits rows before it does in this configuration",
     ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
-} | {(kind, key): "only initialises" for kind in ("nemotron_h", "mamba2") for key in ("time_step_rank", "time_step_max", "time_step_floor", "rescale_prenorm_residual")
-} | {("olmo_hybrid", key): "only initialises" for key in ("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor")
 } | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "longcat_flash")
 } | {("minimax_m3_vl_text", key): "of the indexer, which chooses every block" for key in ("index_n_heads", "index_head_dim", "index_local_blocks")
 } | {(kind, key): why for kind in ("deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4") for key, why in (

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Folders without weights begin as transformers' own models do: constants are equal, drawn numbers of the same distribution; the same bits on every number of ranks."""
+import array
+import json
+import math
+import shutil
+
+from support import ROOT, check, finish, read_log, read_safetensors, run, scratch, write_safetensors
+
+FOLDERS = ROOT / "tests/folders"
+softplus = lambda x: math.log1p(math.exp(x))
+same = lambda value: lambda values, shape: all(x == value for x in values)
+between = lambda low, high, of=lambda x: x: lambda values, shape: all(low * (1 - 1e-5) - 1e-9 <= of(x) <= high * (1 + 1e-5) + 1e-9 for x in values) and len(set(values)) == len(values)
+centred = lambda bound: lambda values, shape: all(abs(x) <= bound for x in values) and max(values) > bound / 2 and min(values) < -bound / 2
+counted = lambda values, shape: all(abs(math.exp(x) - (i % shape[-1] + 1)) < 1e-5 * shape[-1] for i, x in enumerate(values))
+steps = between(0.001, 0.1, softplus)
+MAMBA = {"A_log": counted, "D": same(1), "dt_bias": same(1)}
+DELTA = {"A_log": between(0.01, 16, math.exp), "dt_bias": same(1)}
+# What transformers 5.23 makes of parameters whose names end so (_init_weights of each model type); out_proj of Nemotron-H is divided by the root of its four layers.
+EXPECTED = {
+    "granite-hybrid": MAMBA, "bamba": MAMBA, "falcon-h1": MAMBA, "qwen3-next": DELTA, "qwen3-5": DELTA,
+    "kimi-linear": {"A_log": between(1, 16, math.exp), "dt_bias": steps}, "olmo-hybrid": {"A_log": between(0, 16, math.exp), "dt_bias": steps},
+    "nemotron-h": MAMBA | {"dt_bias": steps, "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]) / 2)(values, shape)},
+    "mamba2": MAMBA | {"dt_bias": steps, "conv1d.weight": lambda values, shape: centred(1 / math.sqrt(shape[2]))(values, shape),
+                       "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]))(values, shape)}}
+
+
+def exported(folder, work, *arguments, zero=0):
+    """What a run of one step at a rate of 0 leaves."""
+    plan, out = work / "plan.bin", work / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    run("ztc", "compile", folder, "-o", plan, "--target=host", "--batch=1", "--seq=8", f"--zero={zero}", "--precision=fp32")
+    run("ztc-run", plan, "--device=cpu", f"--data={work / 'data.safetensors'}", "--steps=1", "--lr=0", "--no-save", f"--export={out}", *arguments)
+    return read_safetensors(out / "model.safetensors")
+
+
+with scratch() as work:
+    rows = array.array("q", range(1, 17))
+    write_safetensors(work / "data.safetensors", {key: ([2, 8], rows) for key in ("input_ids", "labels")})
+    for name, expected in EXPECTED.items():
+        folder = work / name
+        folder.mkdir()
+        shutil.copy(FOLDERS / name / "config.json", folder)
+        tensors = exported(folder, work)
+        for end, holds in expected.items():
+            found = {n: (shape, values) for n, (shape, values) in tensors.items() if n.endswith("." + end)}
+            wrong = [(n, list(values)[:4]) for n, (shape, values) in found.items() if not holds(values, shape)]
+            check(f"{name}: {end} begins as transformers'", found and not wrong, wrong[:2])
+        drawn = [n for n in tensors if n.endswith((".A_log", ".dt_bias"))]
+        check(f"{name}: layers differ where numbers are drawn", name not in ("kimi-linear", "olmo-hybrid") or len({tuple(tensors[n][1]) for n in drawn}) == len(drawn))
+    folder = work / "olmo-hybrid"
+    one, two, other = exported(folder, work), exported(folder, work, "--ranks=2", zero=3), exported(folder, work, "--seed=3")
+    check("the same bits on two ranks with shards", all(list(one[n][1]) == list(two[n][1]) for n in one) and set(one) == set(two))
+    check("other numbers of another seed", any(list(one[n][1]) != list(other[n][1]) for n in one if n.endswith("A_log")))
+    losses = []
+    for folder in (FOLDERS / "mamba2", work / "mamba2"):
+        run("ztc", "compile", folder, "-o", work / "plan.bin", "--target=host", "--batch=1", "--seq=8", "--precision=fp32")
+        run("ztc-run", work / "plan.bin", "--device=cpu", f"--data={work / 'data.safetensors'}", "--steps=1", "--no-save", f"--log-json={work / 'log'}", "--overwrite", "--init=normal:0.05")
+        losses.append(read_log(work / "log")[1][0]["loss"])
+    check("--init of a folder with weights begins as one without", losses[0] == losses[1], losses)
+    config = json.loads((work / "mamba2/config.json").read_text())
+    (work / "mamba2/config.json").write_text(json.dumps(config | {"time_step_min": 0}))
+    done = run("ztc", "compile", work / "mamba2", "-o", work / "plan.bin", "--batch=1", "--seq=8", expect=1)
+    check("a step of 0 is refused", "time_step_min is 0; steps are above 0" in done.stderr, done.stderr[-300:])
+finish()
