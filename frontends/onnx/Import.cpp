@@ -187,7 +187,9 @@ public:
       return failure();
     auto ties = config.find("tie_word_embeddings");
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
-    if (failed(checkUntrained(emitter, found.constants)))
+    if (options.weights.empty() && options.message.empty())
+      joinTransposedCopies(emitter, *model, names, report);
+    if (failed(checkUntrained(emitter, names, found.constants)))
       return failure();
     // Another frontend reads the checkpoint's own tensors and folds nothing.
     if (options.weights.empty() && options.message.empty())
@@ -337,7 +339,7 @@ private:
 
   /// Parameters of the exported module, which dynamo's signature lists, that no parameter of the graph stands for.
   /// Where a checkpoint has them, it is asked instead.
-  LogicalResult checkUntrained(Emitter &emitter, llvm::ArrayRef<const Initializer *> constants) {
+  LogicalResult checkUntrained(Emitter &emitter, const Names &names, llvm::ArrayRef<const Initializer *> constants) {
     llvm::StringSet<> known, trained;
     for (const std::string &name : checkpoint)
       known.insert(name);
@@ -359,6 +361,14 @@ private:
     if (!untrained.empty())
       for (const std::string &name : checkpoint)
         untrained.erase(model->targetOf(name));
+    tieShared(emitter, *model, names, untrained, report);
+    std::vector<std::string> undeclared;
+    for (const Parameter &parameter : emitter.parameters())
+      if (!names.isDeclared(parameter.name))
+        undeclared.push_back(parameter.name);
+    if (options.weights.empty() && !model->parameterTargets.empty() && untrained.empty() && !undeclared.empty())
+      if (std::string problem = noteComputed(undeclared, options.freeze, report); !problem.empty())
+        return fail(problem);
     std::string problem = noteUntrained(std::vector<std::string>(untrained.begin(), untrained.end()), trained,
                                         constantOfValues(*model, constants), options.freeze, report);
     return problem.empty() ? success() : fail(problem);

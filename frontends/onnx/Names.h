@@ -30,6 +30,8 @@ public:
   Kind kindOf(const Initializer &initializer) const;
   /// The same of a tensor of the checkpoint.
   Kind kindOfTensor(llvm::StringRef tensor) const;
+  /// Whether dynamo's signature lists a parameter of this name.
+  bool isDeclared(llvm::StringRef parameter) const { return isTarget.count(parameter) != 0; }
   /// Whether a tensor of the checkpoint belongs to the module of this scope itself, not to one below it. A scope may
   /// have a wrapper's prefix.
   bool isOfModule(llvm::StringRef tensor, llvm::StringRef scope) const;

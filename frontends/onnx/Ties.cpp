@@ -30,6 +30,43 @@ template <typename OpTy> bool isUsedBy(mlir::Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) { return isa<OpTy>(user); });
 }
 
+/// Whether one matrix as its parameter reads it is the other, or its transpose; nothing where elements are not there.
+std::optional<bool> areEqual(const Model &model, const Parameter &one, const Parameter &other,
+                             bool transposed = false) {
+  llvm::StringRef a = viewOf(model, *one.initializer).bytes, b = viewOf(model, *other.initializer).bytes;
+  if (a.empty() || b.empty())
+    return std::nullopt;
+  ArrayRef<int64_t> shape = shapeOf(one.argument);
+  return areEqual(a, one.transposed, b, other.transposed != transposed, shape[0], shape[1],
+                  elementBytes(one.initializer->type));
+}
+
+/// Whether `copy`, a matrix, is `one` or its transpose, by value.
+bool isCopyOf(const Model &model, const Parameter &copy, const Parameter &one) {
+  if (one.initializer->type != copy.initializer->type || shapeOf(one.argument).size() != 2)
+    return false;
+  ArrayRef<int64_t> shape = shapeOf(one.argument), other = shapeOf(copy.argument);
+  auto isEqual = [&](bool transposed) { return areEqual(model, one, copy, transposed).value_or(false); };
+  const bool fits = shape == other && isEqual(false),
+             fitsTurned = shape[0] == other[1] && shape[1] == other[0] && isEqual(true);
+  return fits != fitsTurned; // both: it says nothing
+}
+
+/// The parameter of index `copy` becomes that of index `kept`, or its transpose; the index may change.
+void join(Emitter &emitter, size_t kept, size_t copy, bool transposed = false) {
+  std::vector<Parameter> &parameters = emitter.parameters();
+  llvm::append_range(parameters[kept].places, parameters[copy].places);
+  BlockArgument argument = parameters[copy].argument;
+  mlir::Value value = parameters[kept].argument;
+  if (transposed) {
+    OpBuilder builder = OpBuilder::atBlockBegin(argument.getOwner());
+    value = transposeTo(builder, argument.getLoc(), value, {1, 0});
+  }
+  argument.replaceAllUsesWith(value);
+  (void)emitter.function().eraseArgument(argument.getArgNumber());
+  parameters.erase(parameters.begin() + ptrdiff_t(copy));
+}
+
 } // namespace
 
 void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportReport &report) {
@@ -43,24 +80,58 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
           head.initializer->type != table.initializer->type ||
           !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
         continue;
-      llvm::StringRef a = viewOf(model, *table.initializer).bytes, b = viewOf(model, *head.initializer).bytes;
-      const bool isKnown = !a.empty() && !b.empty();
-      const bool isTied = isKnown ? areEqual(a, table.transposed, b, head.transposed, shapeOf(table.argument)[0],
-                                             shapeOf(table.argument)[1], elementBytes(table.initializer->type))
+      const std::optional<bool> equal = areEqual(model, table, head);
+      const bool isTied = equal                                                ? *equal
                           : areOnePlace(*table.initializer, *head.initializer) ? table.transposed == head.transposed
                                                                                : configTies;
       if (!isTied)
         continue;
       report.notes.push_back(head.name + " is a copy of " + table.name + " in the graph: tied again");
       table.tied.push_back(head.name);
-      llvm::append_range(table.places, head.places);
-      unsigned index = head.argument.getArgNumber();
-      head.argument.replaceAllUsesWith(table.argument);
-      (void)emitter.function().eraseArgument(index);
-      parameters.erase(parameters.begin() + h);
+      join(emitter, t, h);
       return;
     }
   }
+}
+
+void joinTransposedCopies(Emitter &emitter, const Model &model, const Names &names, ImportReport &report) {
+  std::vector<Parameter> &parameters = emitter.parameters();
+  auto isNamed = [&](const Parameter &parameter) {
+    return !names.checkpointName(parameter.initializer->name).empty() || names.isDeclared(parameter.name);
+  };
+  for (size_t c = 0; c < parameters.size();) {
+    const Parameter &copy = parameters[c];
+    auto original = parameters.end();
+    if (!isNamed(copy) && shapeOf(copy.argument).size() == 2)
+      original =
+          llvm::find_if(parameters, [&](const Parameter &one) { return isNamed(one) && isCopyOf(model, copy, one); });
+    if (original == parameters.end()) {
+      ++c;
+      continue;
+    }
+    report.notes.push_back("'" + copy.initializer->name + "' in the graph is the transpose of " + original->name +
+                           ", by value: trained as one");
+    join(emitter, size_t(original - parameters.begin()), c, !areEqual(model, *original, copy).value_or(false));
+  }
+}
+
+void tieShared(Emitter &emitter, const Model &model, const Names &names, std::set<std::string> &untrained,
+               ImportReport &report) {
+  auto leafOf = [](llvm::StringRef name) { return name.substr(name.rfind('.') + 1); };
+  for (Parameter &parameter : emitter.parameters())
+    for (const ParameterPlace &place : parameter.places)
+      for (const auto &[output, input] : place.readers) {
+        const Node *reader = model.producer(output);
+        const std::string scope = reader ? names.scopeOf(*reader) : "";
+        auto shared = llvm::find_if(untrained, [&](const std::string &tensor) {
+          return leafOf(tensor) == leafOf(parameter.name) && !scope.empty() && names.isOfModule(tensor, scope);
+        });
+        if (shared == untrained.end())
+          continue;
+        report.notes.push_back(*shared + " is " + parameter.name + ", which its module shares");
+        parameter.tied.push_back(*shared);
+        untrained.erase(shared);
+      }
 }
 
 } // namespace ztc::importer

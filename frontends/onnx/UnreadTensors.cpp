@@ -87,7 +87,8 @@ std::string untrainedSentence(ArrayRef<StringRef> names, StringRef constants) {
   return llvm::formatv(
       "'{0}' would not be trained: no parameter of the graph stands for {1}; the exporter left {1} out, "
       "or computed {2} from {1}. Export again with optimize=False (dynamo) or "
-      "do_constant_folding=False (TorchScript); what is not to be trained, name with --freeze=REGEX",
+      "do_constant_folding=False (TorchScript), or, where modules share tensors, give the state_dict with --weights; "
+      "what is not to be trained, name with --freeze=REGEX",
       listed(names), names.size() == 1 ? "it" : "them",
       constants.empty() ? "a constant" : ("the constant '" + constants + "'").str());
 }
@@ -114,6 +115,20 @@ std::string constantOfValues(const Model &model, ArrayRef<const Initializer *> c
     if (hasOwnValues(model, *constant))
       return constant->name;
   return "";
+}
+
+std::string noteComputed(ArrayRef<std::string> computed, StringRef freeze, ImportReport &report) {
+  llvm::SmallVector<StringRef> names;
+  for (StringRef name : computed)
+    if (!isFrozen(name, freeze, report))
+      names.push_back(name);
+  if (names.empty())
+    return "";
+  const bool isOne = names.size() == 1;
+  return llvm::formatv("'{0}' {1} no parameter of the exported module: the exporter computed {2} from parameters or "
+                       "buffers, and {2} would be trained apart from them. Export again with optimize=False, or give "
+                       "the module's state_dict with --weights; what is not to be trained, name with --freeze=REGEX",
+                       listed(names), isOne ? "is" : "are", isOne ? "it" : "they");
 }
 
 std::string noteUntrained(ArrayRef<std::string> untrained, const llvm::StringSet<> &trained, StringRef constant,

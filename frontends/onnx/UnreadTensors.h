@@ -29,6 +29,10 @@ std::string noteUnread(llvm::ArrayRef<TensorView> checkpoint, const llvm::String
 std::string noteUntrained(llvm::ArrayRef<std::string> untrained, const llvm::StringSet<> &trained,
                           llvm::StringRef constant, llvm::StringRef freeze, ImportReport &report);
 
+/// The sentence of the error where parameters of the graph are none of the exported module's, all of which the graph
+/// has under their own names: an exporter computed them. "" where `freeze` matches them.
+std::string noteComputed(llvm::ArrayRef<std::string> computed, llvm::StringRef freeze, ImportReport &report);
+
 /// Without a checkpoint: named tensors of the graph of which data meet a function, and that nothing says to be
 /// parameters, are an error, but for tables and what `freeze` matches; so is what TorchScript folded of tensors that it
 /// no longer names. Gives its sentence, else "".
