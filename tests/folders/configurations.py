@@ -262,7 +262,7 @@ FOLDERS |= {
                                  hidden_act="swigluoai", sparse_attention_config=dict(sparse_num_index_heads=2, sparse_index_dim=8, sparse_block_size=4, sparse_topk_blocks=6,
                                                                                       sparse_attention_freq=[0, 1, 1]))}),
     "doge": ("doge", base(**LITTLE, attention_bias=True, mlp_bias=True, keep_window_size=24, hidden_dropout=0.0), {"4": version4()}),
-    "hy-v4": ("hy_v4", {k: v for k, v in (base(**LITTLE) | CHOOSING).items() if k not in ("num_key_value_heads", "index_topk")} | dict(
+    "hy-v4": ("hy_v4", {k: v for k, v in (base(**LITTLE) | CHOOSING).items() if k != "num_key_value_heads"} | dict(
         num_hidden_layers=3, hc_mult=3, hc_magnitude=1.5, swiglu_limit=0.8, mlp_layer_types=["dense", "sparse", "sparse"], indexer_types=["full", "full", "shared"], attention="eager"), {
         "4": version4()}),
     "hrm-text": ("hrm_text", {k: v for k, v in base(**LITTLE).items() if k != "num_key_value_heads"} | dict(head_dim=8, num_hidden_layers=2, H_cycles=2, L_cycles=2, L_bp_cycles=[1],
