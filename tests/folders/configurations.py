@@ -435,6 +435,10 @@ MORE = {
                                  text_config={k: v for k, v in base(attention_dropout=0.0).items() if not k.endswith("_token_id")} | dict(pad_token_id=0)), {}),
     "aria-vision": ("aria", dict(vision_config=VISION | dict(model_type="idefics3_vision"), projector_patch_to_query_dict={4: 2}, experts="eager",
                                  text_config=base(model_type="aria_text", moe_num_experts=4, moe_topk=2, moe_num_shared_experts=1)), {}),
+    "minimax-m3-vision": ("minimax_m3_vl", dict(projector_hidden_size=16, experts="eager", vision_config=dict(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14), text_config=base(
+        **LITTLE, head_dim=12, dense_intermediate_size=28, shared_intermediate_size=16, num_local_experts=4, num_experts_per_tok=2, mlp_layer_types=["dense", "sparse"],
+        index_n_heads=2, index_head_dim=8, index_block_size=4, index_topk_blocks=6, layer_types=["full_attention", "minimax_m3_sparse"])), {}),
     "qwen3-vl": ("qwen3_vl", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-moe": ("qwen3_vl_moe", dict(vision_config=QWEN3_VISION, experts="eager", text_config=base(
