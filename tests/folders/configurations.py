@@ -265,6 +265,14 @@ FOLDERS |= {
     "hy-v4": ("hy_v4", {k: v for k, v in (base(**LITTLE) | CHOOSING).items() if k != "num_key_value_heads"} | dict(
         num_hidden_layers=3, hc_mult=3, hc_magnitude=1.5, swiglu_limit=0.8, mlp_layer_types=["dense", "sparse", "sparse"], indexer_types=["full", "full", "shared"], attention="eager"), {
         "4": version4()}),
+    "dots3-note": ("dots3_note_text", base(**LITTLE) | CHOOSING | dict(
+        num_hidden_layers=4, head_dim=14, n_group=2, topk_group=1, shared_experts_intermediate_size=16, sliding_window=6, swa_num_attention_heads=2, swa_num_key_value_heads=2,
+        swa_q_lora_rank=12, swa_kv_lora_rank=14, swa_head_dim=12, swa_qk_nope_head_dim=8, swa_v_head_dim=6,
+        layer_types=["indexed_attention", "sliding_attention", "indexed_attention", "sliding_attention"]), {
+        "old": lambda c: changed(c, ["per_layer_config", "rope_parameters", "mlp_layer_types", "shared_experts_intermediate_size", "sliding_window"], first_k_dense_replace=1,
+                                 moe_layer_freq=[0, 1, 1, 1], moe_shared_expert_intermediate_size=16, sliding_window_size=6, use_dsa=True, swa_num_attention_heads=2,
+                                 swa_num_key_value_heads=2, swa_q_lora_rank=12, swa_kv_lora_rank=14, swa_head_dim=12, swa_qk_nope_head_dim=8, swa_v_head_dim=6,
+                                 layer_types=["full_attention", "sliding_attention"] * 2)}),
     "hrm-text": ("hrm_text", {k: v for k, v in base(**LITTLE).items() if k != "num_key_value_heads"} | dict(head_dim=8, num_hidden_layers=2, H_cycles=2, L_cycles=2, L_bp_cycles=[1],
                                                                                                           embedding_scale=3.0), {}),
 }
