@@ -447,6 +447,12 @@ MORE = {
         hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14), text_config=base(
         **LITTLE, head_dim=12, dense_intermediate_size=28, shared_intermediate_size=16, num_local_experts=4, num_experts_per_tok=2, mlp_layer_types=["dense", "sparse"],
         index_n_heads=2, index_head_dim=8, index_block_size=4, index_topk_blocks=6, layer_types=["full_attention", "minimax_m3_sparse"])), {}),
+    "dots3-note-vision": ("dots3_note", dict(experts="eager", vision_config=dict(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, moe_intermediate_size=12, num_local_experts=2, num_experts_per_tok=1,
+        mlp_layer_types=["dense"], adapter_in_dim=16, adapter_out_dim=24), audio_config=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                                                                                       downsample_hidden_size=8, adapter_input_size=16, adapter_out_dim=24),
+        text_config=base(**LITTLE) | {k: v for k, v in CHOOSING.items() if k != "experts"} | dict(
+            head_dim=14, shared_experts_intermediate_size=16, layer_types=["indexed_attention"] * 2)), {}),
     "qwen3-vl": ("qwen3_vl", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-moe": ("qwen3_vl_moe", dict(vision_config=QWEN3_VISION, experts="eager", text_config=base(
