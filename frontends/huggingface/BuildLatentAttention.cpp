@@ -43,6 +43,8 @@ Value DecoderBuilder::latentAttention(const Layer &layer, const std::string &pat
   Value expanded = linear(inside(path, "kv_b_proj"), narrow, l.keyRank, a.heads * (l.plainWidth + l.valueWidth), false);
   std::vector<Value> both =
       split(inHeads(expanded, a.heads, l.plainWidth + l.valueWidth), {l.plainWidth, l.valueWidth});
+  if (l.normsTurningKey)
+    low[1] = norm(inside(path, "k_rope_only_layernorm"), low[1], l.turningWidth, *a.headNorm);
   // Repeated for all heads first: keys then turn in the form in which queries do.
   Value shared = graph.add("Expand", {inHeads(low[1], 1, l.turningWidth), graph.integers({1, a.heads, 1, 1})});
   shared = turned(layer, shared, l.turningWidth);

@@ -56,6 +56,7 @@ struct Latent {
   /// The queries' second projection gives a sigmoid gate of each head's result too; it reads what is narrow with its
   /// norm, and without it.
   bool queriesHaveGates = false;
+  bool normsTurningKey = false; ///< what turns of keys has a norm too
 };
 
 /// What the result of attention is multiplied by: a function of what it read, through a projection.

@@ -134,6 +134,7 @@ static constexpr Family kFamilies[] = {
     {"hrm_text", fillHrmText},
     {"doge", fillDoge},
     {"hy_v4", fillHyV4},
+    {"dots3_note_text", fillDots3},
     {"minimax_m3_vl_text", fillMiniMaxM3},
 };
 
@@ -193,8 +194,6 @@ static constexpr Refused kRefused[] = {
     {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
     {"csm", "predicts audio with two decoders, which ztc does not build"},
     {"moshi", "predicts audio with two decoders, which ztc does not build"},
-    {"dots3_note", "chooses the keys that a query sees, which ztc does not build"},
-    {"dots3_note_text", "chooses the keys that a query sees, which ztc does not build"},
     {"deepseek_v4", "chooses the keys that a query sees, which ztc does not build"},
     {"dory", "runs its layers several times over, which ztc does not build"},
     {"blt", "joins bytes to patches of other lengths each time, which ztc does not build"},
@@ -246,6 +245,7 @@ static constexpr Wrapper kWrappers[] = {
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
     {"minimax_m3_vl", "minimax_m3_vl_text", false},
+    {"dots3_note", "dots3_note_text", false},
     {"lfm2_vl", "lfm2", true},
     {"lfm3_vl", "lfm3", true},
     {"qwen3_5", "qwen3_5_text", false},

@@ -279,6 +279,7 @@ void fillAxk2(Config &config, Decoder &decoder);
 void fillHrmText(Config &config, Decoder &decoder);
 void fillDoge(Config &config, Decoder &decoder);
 void fillHyV4(Config &config, Decoder &decoder);
+void fillDots3(Config &config, Decoder &decoder);
 void fillLongCat(Config &config, Decoder &decoder);
 void fillBeam(Config &config, Decoder &decoder);
 void fillMiniMaxM3(Config &config, Decoder &decoder);

@@ -262,9 +262,17 @@ FOLDERS |= {
                                  hidden_act="swigluoai", sparse_attention_config=dict(sparse_num_index_heads=2, sparse_index_dim=8, sparse_block_size=4, sparse_topk_blocks=6,
                                                                                       sparse_attention_freq=[0, 1, 1]))}),
     "doge": ("doge", base(**LITTLE, attention_bias=True, mlp_bias=True, keep_window_size=24, hidden_dropout=0.0), {"4": version4()}),
-    "hy-v4": ("hy_v4", {k: v for k, v in (base(**LITTLE) | CHOOSING).items() if k not in ("num_key_value_heads", "index_topk")} | dict(
+    "hy-v4": ("hy_v4", {k: v for k, v in (base(**LITTLE) | CHOOSING).items() if k != "num_key_value_heads"} | dict(
         num_hidden_layers=3, hc_mult=3, hc_magnitude=1.5, swiglu_limit=0.8, mlp_layer_types=["dense", "sparse", "sparse"], indexer_types=["full", "full", "shared"], attention="eager"), {
         "4": version4()}),
+    "dots3-note": ("dots3_note_text", base(**LITTLE) | CHOOSING | dict(
+        num_hidden_layers=4, head_dim=14, n_group=2, topk_group=1, shared_experts_intermediate_size=16, sliding_window=6, swa_num_attention_heads=2, swa_num_key_value_heads=2,
+        swa_q_lora_rank=12, swa_kv_lora_rank=14, swa_head_dim=12, swa_qk_nope_head_dim=8, swa_v_head_dim=6,
+        layer_types=["indexed_attention", "sliding_attention", "indexed_attention", "sliding_attention"]), {
+        "old": lambda c: changed(c, ["per_layer_config", "rope_parameters", "mlp_layer_types", "shared_experts_intermediate_size", "sliding_window"], first_k_dense_replace=1,
+                                 moe_layer_freq=[0, 1, 1, 1], moe_shared_expert_intermediate_size=16, sliding_window_size=6, use_dsa=True, swa_num_attention_heads=2,
+                                 swa_num_key_value_heads=2, swa_q_lora_rank=12, swa_kv_lora_rank=14, swa_head_dim=12, swa_qk_nope_head_dim=8, swa_v_head_dim=6,
+                                 layer_types=["full_attention", "sliding_attention"] * 2)}),
     "hrm-text": ("hrm_text", {k: v for k, v in base(**LITTLE).items() if k != "num_key_value_heads"} | dict(head_dim=8, num_hidden_layers=2, H_cycles=2, L_cycles=2, L_bp_cycles=[1],
                                                                                                           embedding_scale=3.0), {}),
 }
@@ -445,6 +453,16 @@ MORE = {
                                  text_config={k: v for k, v in base(attention_dropout=0.0).items() if not k.endswith("_token_id")} | dict(pad_token_id=0)), {}),
     "aria-vision": ("aria", dict(vision_config=VISION | dict(model_type="idefics3_vision"), projector_patch_to_query_dict={4: 2}, experts="eager",
                                  text_config=base(model_type="aria_text", moe_num_experts=4, moe_topk=2, moe_num_shared_experts=1)), {}),
+    "minimax-m3-vision": ("minimax_m3_vl", dict(projector_hidden_size=16, experts="eager", vision_config=dict(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14), text_config=base(
+        **LITTLE, head_dim=12, dense_intermediate_size=28, shared_intermediate_size=16, num_local_experts=4, num_experts_per_tok=2, mlp_layer_types=["dense", "sparse"],
+        index_n_heads=2, index_head_dim=8, index_block_size=4, index_topk_blocks=6, layer_types=["full_attention", "minimax_m3_sparse"])), {}),
+    "dots3-note-vision": ("dots3_note", dict(experts="eager", vision_config=dict(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, moe_intermediate_size=12, num_local_experts=2, num_experts_per_tok=1,
+        mlp_layer_types=["dense"], adapter_in_dim=16, adapter_out_dim=24), audio_config=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                                                                                       downsample_hidden_size=8, adapter_input_size=16, adapter_out_dim=24),
+        text_config=base(**LITTLE) | {k: v for k, v in CHOOSING.items() if k != "experts"} | dict(
+            head_dim=14, shared_experts_intermediate_size=16, layer_types=["indexed_attention"] * 2)), {}),
     "qwen3-vl": ("qwen3_vl", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-moe": ("qwen3_vl_moe", dict(vision_config=QWEN3_VISION, experts="eager", text_config=base(

@@ -22,6 +22,9 @@ CASES = {p.name: [f"--adapter={p}"] for p in sorted((GOLDEN / "adapters").iterdi
 FRESH = {"fresh-llama": ("llama-heads", "r=8,alpha=16,targets=all-linear"), "fresh-gpt2": ("gpt2", "r=4,alpha=4,targets=all-linear,init=orthogonal"),
          "fresh-phi3": ("phi3-short", "r=4,alpha=8,targets=qkv_proj+down_proj,rslora=true,init=gaussian"), "fresh-tied": ("gemma", "r=4,alpha=8,targets=q_proj,save=norm"),
          "fresh-latent": ("deepseek-v32", "r=4,alpha=8,targets=q_a_proj+kv_b_proj+o_proj"),
+    "fresh-difference": ("diffllama", "r=4,alpha=8,targets=all-linear"),
+    "fresh-hyper": ("hy-v4", "r=4,alpha=8,targets=q_a_proj+q_b_proj+o_proj"),
+    "fresh-jet": ("jetmoe", "r=4,alpha=8,targets=all-linear"),
     "fresh-dora": ("llama-heads", "r=4,alpha=8,targets=all-linear,dora=true")}
 
 

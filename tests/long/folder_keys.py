@@ -43,13 +43,16 @@ EXEMPT = {  # (model type, key): why
     ("jetmoe", "aux_loss_coef"): "of the loss that balances routers, which ztc says that it does not train",
     ("jetmoe", "num_attention_heads"): "set to num_key_value_heads * num_experts_per_tok",
     ("hy_v4", "num_key_value_heads"): "set to num_attention_heads",
+    ("hrm_text", "prefix_lm"): "of token_type_ids, which text is trained without",
+    ("dots3_note_text", "mlp_bias"): "of the vision tower's configuration",
     ("hy_v4", "learnable_sink_init"): "only initialises",
     ("doge", "max_position_embeddings"): "keep_window_size limits rows before it does in this configuration",
     ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
-} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "longcat_flash")
+} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text", "longcat_flash")
+} | {("doge", key): "is_moe is false" for key in ("num_experts", "num_experts_per_tok", "norm_topk_prob")
 } | {("minimax_m3_vl_text", key): "of the indexer, which chooses every block" for key in ("index_n_heads", "index_head_dim", "index_local_blocks")
-} | {(kind, key): why for kind in ("deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4") for key, why in (
+} | {(kind, key): why for kind in ("deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text") for key, why in (
     ("index_n_heads", "of the indexer, which chooses every key"), ("index_head_dim", "of the indexer, which chooses every key"),
     ("max_position_embeddings", "index_topk limits rows before it does in this configuration"))
 }
