@@ -160,6 +160,9 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
     std::vector<Value> parts;
     if (f.isFused) {
       Value both = linear(inside(module, decoder.names.fusedGate), x, hidden, 2 * f.width, f.bias);
+      if (f.lowRank)
+        both = graph.add("Add", {both, lowRank(*f.lowRank, inside(module, decoder.names.fusedGate + "_adapter_list"), x,
+                                               hidden, 2 * f.width)});
       parts = split(both, {f.width, f.width});
     } else {
       parts = {linear(inside(module, decoder.names.gate), x, hidden, f.width, f.bias),
@@ -205,8 +208,15 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     return graph.add("Add", {keptPart, scaled(what, decoder.residualScale * scale)});
   };
   if (layer.halves != Layer::Halves::Both) {
-    Value in = normed(norms.attentionNorm, x);
-    return added(x, layer.halves == Layer::Halves::First ? mixed(layer, path, in) : feedForward(layer, path, x, in));
+    const std::string own = layer.sharedBlock ? inside(path, "mamba_decoder") : path;
+    Value read = x;
+    if (layer.sharedBlock) {
+      Value more = sharedBlock(layer, path, x);
+      read = graph.add("Add", {x, more});
+    }
+    Value in =
+        norms.attentionNorm.empty() ? read : norm(inside(own, norms.attentionNorm), read, decoder.hidden, decoder.norm);
+    return added(x, layer.halves == Layer::Halves::First ? mixed(layer, own, in) : feedForward(layer, path, x, in));
   }
   if (decoder.normsAfterSum) {
     x = normed(norms.attentionNorm, added(x, mixed(layer, path, x)));
@@ -260,6 +270,7 @@ void DecoderBuilder::build() {
   graph.addTokens(tokens);
   addPositions(tokens);
   Value x = embed(tokens), inputs = decoder.layerInputs ? layerInputs(tokens, x) : Value();
+  embedded = x;
   if (decoder.altUp)
     x = streamsOf(x);
   for (size_t i = 0; i < decoder.layers.size(); ++i) {

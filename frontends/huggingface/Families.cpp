@@ -122,16 +122,17 @@ static constexpr Family kFamilies[] = {
     {"falcon_h1", fillFalconH1},
     {"nemotron_h", fillNemotronH},
     {"mamba2", fillMamba2},
+    {"zamba2", fillZamba2},
     {"olmo_hybrid", fillOlmoHybrid},
     {"kimi_linear", fillKimiLinear},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "jamba",          "zamba",         "zamba2",       "mamba",          "falcon_mamba",       "recurrent_gemma",
-    "rwkv",           "plamo2",        "xlstm",        "bailing_hybrid", "lara_mini",          "qwen4_exp",
-    "qwen4_exp_text", "zaya",          "inkling_text", "inkling2_text",  "inkling2_loop_text", "inkling_mm_model",
-    "inkling2",       "inkling2_loop",
+    "jamba",         "zamba",        "mamba",          "falcon_mamba",       "recurrent_gemma",  "rwkv",
+    "plamo2",        "xlstm",        "bailing_hybrid", "lara_mini",          "qwen4_exp",        "qwen4_exp_text",
+    "zaya",          "inkling_text", "inkling2_text",  "inkling2_loop_text", "inkling_mm_model", "inkling2",
+    "inkling2_loop",
 };
 
 /// Tokens see those after them.

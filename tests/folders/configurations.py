@@ -348,6 +348,15 @@ FOLDERS |= {
                                           tie_word_embeddings=True), {}),
 }
 
+# Blocks that layers share in turn: the third use is of the first block again
+SHARED = {k: v for k, v in base(**LITTLE, num_key_value_heads=4).items() if k != "num_hidden_layers"} | dict(
+    num_hidden_layers=5, layers_block_type=["linear_attention", "hybrid", "hybrid", "linear_attention", "hybrid"], mamba_d_state=6, n_mamba_heads=4, mamba_ngroups=2, num_mem_blocks=2, adapter_rank=3)
+FOLDERS |= {
+    "zamba2": ("zamba2", SHARED | dict(use_shared_attention_adapter=True, use_mem_rope=True, tie_word_embeddings=True, time_step_min=0.05), {
+        "4": lambda c: changed(version4()(c), ["layer_types"], layers_block_type=["mamba", "hybrid", "hybrid", "mamba", "hybrid"], hybrid_layer_ids=[1, 2, 4])}),
+    "zamba2-plain": ("zamba2", SHARED | dict(tie_word_embeddings=True, num_key_value_heads=2, add_bias_linear=True, num_mem_blocks=1, intermediate_size=None, hidden_act="silu"), {}),
+}
+
 # Decays of its blocks of 7 tokens are stored: the last block of a row is shorter
 FOLDERS |= {
     "minimax": ("minimax", base(**LITTLE, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"], block_size=7, num_local_experts=3, full_attn_alpha_factor=1.4,
