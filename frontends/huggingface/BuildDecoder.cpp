@@ -180,7 +180,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
 /// Attention, or what the layer has in its place.
 Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x) {
   const BlockNames &names = decoder.names;
-  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning)
+  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning && !layer.scan)
     return attention(layer, inside(path, names.attention), x);
   if (layer.attendsToo) {
     Value seen = attention(layer, inside(path, names.attention), x),
@@ -191,6 +191,8 @@ Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x
   keysAndValues.emplace_back(); // none that a later layer might see
   if (layer.convolution)
     return shortConvolution(*layer.convolution, inside(path, names.convolution), x);
+  if (layer.scan)
+    return selectiveScan(*layer.scan, inside(path, names.stateSpace), x);
   if (layer.lightning)
     return lightningAttention(*layer.lightning, inside(path, names.attention), x);
   return layer.deltaNet ? deltaNet(*layer.deltaNet, inside(path, names.deltaNet), x)

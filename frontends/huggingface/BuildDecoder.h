@@ -73,6 +73,9 @@ private:
   DeltaInputs deltaInputs(const DeltaNet &delta, const std::string &path, Value x);
   Value deltaNet(const DeltaNet &delta, const std::string &path, Value x);
 
+  // BuildSelectiveScan.cpp
+  Value selectiveScan(const SelectiveScan &scan, const std::string &path, Value x);
+
   // BuildSharedBlock.cpp
   Value lowRank(const LowRank &low, const std::string &list, Value x, int64_t in, int64_t out);
   Value sharedBlock(const Layer &layer, const std::string &path, Value x);

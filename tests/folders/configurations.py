@@ -357,6 +357,13 @@ FOLDERS |= {
     "zamba2-plain": ("zamba2", SHARED | dict(tie_word_embeddings=True, num_key_value_heads=2, add_bias_linear=True, num_mem_blocks=1, intermediate_size=None, hidden_act="silu"), {}),
 }
 
+SCAN = dict(hidden_size=24, num_hidden_layers=2, vocab_size=61, state_size=6, initializer_range=0.12, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+FOLDERS |= {
+    "mamba": ("mamba", SCAN | dict(time_step_rank=5, use_bias=True), {}),
+    "falcon-mamba": ("falcon_mamba", SCAN | dict(tie_word_embeddings=False, mixer_rms_eps=0.01, use_conv_bias=False), {
+        "auto": lambda c: changed(c, time_step_rank="auto")}),
+}
+
 # Decays of its blocks of 7 tokens are stored: the last block of a row is shorter
 FOLDERS |= {
     "minimax": ("minimax", base(**LITTLE, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"], block_size=7, num_local_experts=3, full_attn_alpha_factor=1.4,
