@@ -17,8 +17,10 @@ Value DecoderBuilder::selectiveScan(const SelectiveScan &s, const std::string &p
   std::vector<Value> parts =
       split(linear(inside(path, "x_proj"), read, channels, s.rank + 2 * states, false), {s.rank, states, states});
   const int64_t widths[] = {s.rank, states, states};
+  const char *norms[] = {"dt_layernorm", "b_layernorm", "c_layernorm"};
   for (int i = 0; s.epsilon && i < 3; ++i)
-    parts[i] = norm(path, parts[i], widths[i], {NormKind::RmsPlain, *s.epsilon});
+    parts[i] = norm(inside(path, s.normsHaveWeights ? norms[i] : ""), parts[i], widths[i],
+                    {s.normsHaveWeights ? NormKind::Rms : NormKind::RmsPlain, *s.epsilon});
   Value step = linear(inside(path, "dt_proj"), parts[0], s.rank, channels, false);
   graph.setScope(checkpoint.ownName(path));
   graph.setWidth(Width::Wide);

@@ -123,6 +123,7 @@ static constexpr Family kFamilies[] = {
     {"nemotron_h", fillNemotronH},
     {"mamba2", fillMamba2},
     {"mamba", fillMamba},
+    {"jamba", fillJamba},
     {"falcon_mamba", fillFalconMamba},
     {"zamba2", fillZamba2},
     {"olmo_hybrid", fillOlmoHybrid},
@@ -131,23 +132,9 @@ static constexpr Family kFamilies[] = {
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "jamba",
-    "zamba",
-    "recurrent_gemma",
-    "rwkv",
-    "plamo2",
-    "xlstm",
-    "bailing_hybrid",
-    "lara_mini",
-    "qwen4_exp",
-    "qwen4_exp_text",
-    "zaya",
-    "inkling_text",
-    "inkling2_text",
-    "inkling2_loop_text",
-    "inkling_mm_model",
-    "inkling2",
-    "inkling2_loop",
+    "zamba",     "recurrent_gemma", "rwkv", "plamo2",       "xlstm",         "bailing_hybrid",     "lara_mini",
+    "qwen4_exp", "qwen4_exp_text",  "zaya", "inkling_text", "inkling2_text", "inkling2_loop_text", "inkling_mm_model",
+    "inkling2",  "inkling2_loop",
 };
 
 /// Tokens see those after them.

@@ -263,6 +263,7 @@ void fillBamba(Config &config, Decoder &decoder);
 void fillFalconH1(Config &config, Decoder &decoder);
 void fillNemotronH(Config &config, Decoder &decoder);
 void fillZamba2(Config &config, Decoder &decoder);
+void fillJamba(Config &config, Decoder &decoder);
 void fillMamba(Config &config, Decoder &decoder);
 void fillFalconMamba(Config &config, Decoder &decoder);
 void fillMamba2(Config &config, Decoder &decoder);

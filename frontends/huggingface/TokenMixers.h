@@ -63,7 +63,8 @@ struct SelectiveScan {
   int64_t channels = 0, stateWidth = 16, rank = 0, taps = 4;
   bool bias = false, convolutionBias = true;
   Activation activation = Activation::Silu; ///< of the convolution's result
-  std::optional<double> epsilon;            ///< of root mean square norms of the narrow steps, B and C, without weights
+  std::optional<double> epsilon;            ///< of root mean square norms of the narrow steps, B and C
+  bool normsHaveWeights = false;
 };
 
 /// Lightning attention (arXiv:2501.08313, section 2.2): an activation of queries, keys and values; a state (width,

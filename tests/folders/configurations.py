@@ -364,6 +364,11 @@ FOLDERS |= {
         "auto": lambda c: changed(c, time_step_rank="auto")}),
 }
 
+FOLDERS |= {
+    "jamba": ("jamba", base(**LITTLE, num_hidden_layers=3, attn_layer_period=3, attn_layer_offset=1, num_experts=3, mamba_d_state=6, mamba_dt_rank=5, use_mamba_kernels=False, **EXPERTS), {
+        "4": lambda c: changed(c, ["layer_types"], num_logits_to_keep=1, calc_logits_for_entire_prompt=False)}),
+}
+
 # Decays of its blocks of 7 tokens are stored: the last block of a row is shorter
 FOLDERS |= {
     "minimax": ("minimax", base(**LITTLE, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"], block_size=7, num_local_experts=3, full_attn_alpha_factor=1.4,

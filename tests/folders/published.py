@@ -319,7 +319,7 @@ REFUSED = {
                      "model_type 'baichuan' needs code of its own (auto_map)"),
     "chatglm3-6b": (dict(architectures=["ChatGLMModel"], auto_map={"AutoConfig": "configuration_chatglm.ChatGLMConfig"}, model_type="chatglm"),
                     "model_type 'chatglm' needs code of its own (auto_map)"),
-    "Jamba-v0.1": (dict(architectures=["JambaForCausalLM"], model_type="jamba"), "'jamba' has recurrent or convolutional layers"),
+    "Zamba-7B-v1": (dict(architectures=["ZambaForCausalLM"], model_type="zamba"), "'zamba' has recurrent or convolutional layers"),
     "rwkv-4-169m-pile": (dict(architectures=["RwkvForCausalLM"], model_type="rwkv"), "'rwkv' has recurrent or convolutional layers"),
     "recurrentgemma-2b": (dict(architectures=["RecurrentGemmaForCausalLM"], model_type="recurrent_gemma"), "'recurrent_gemma' has recurrent or convolutional layers"),
     "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),

@@ -43,6 +43,7 @@ EXEMPT = {  # (model type, key): why
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
 } | {(kind, key): "another implementation of the same, or sums of f32 until they are stored" for kind in ("mamba", "falcon_mamba") for key in (
     "residual_in_fp32", "use_mambapy", "use_associative_scan")
+} | {("jamba", key): "another implementation of the same" for key in ("use_mamba_kernels", "use_mambapy", "use_associative_scan")
 } | {(kind, "intermediate_size"): "transformers makes it of expand, whatever stands there" for kind in ("mamba", "falcon_mamba")
 } | {("zamba2", key): "transformers makes it of others, whatever stands there" for key in ("attention_hidden_size", "attention_head_dim", "mamba_headdim")
 } | {("zamba2", key): "nothing reads it, or another implementation of the same" for key in ("use_conv_bias", "use_mamba_kernels", "num_logits_to_keep")
