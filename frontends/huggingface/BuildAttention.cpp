@@ -273,16 +273,22 @@ std::vector<Value> DecoderBuilder::projections(const Layer &layer, const std::st
   // A program that saves transformers' state_dict() may leave them apart.
   if (a.fusion != Fusion::None && !checkpoint.has(inside(path, names.query) + ".weight"))
     return fusedProjection(a, path, x);
-  auto projected = [&](const std::string &name, int64_t width) {
-    return linear(inside(path, name), x, decoder.hidden, width, a.queryBias);
+  const int64_t in = a.inputWidth ? a.inputWidth : decoder.hidden;
+  auto projected = [&](const std::string &name, char what, int64_t width) {
+    Value y = linear(inside(path, name), x, in, width, a.queryBias);
+    if (!a.lowRank)
+      return y;
+    Value more = lowRank(*a.lowRank, inside(path, std::string("linear_") + what + "_adapter_list"), x, in, width);
+    return graph.add("Add", {y, more});
   };
   const bool hasGates = a.outputGate == OutputGate::SigmoidOfQueries;
-  std::vector<Value> parts{projected(names.query, (hasGates ? 2 : 1) * a.heads * a.headWidth)};
+  std::vector<Value> parts{projected(names.query, 'q', (hasGates ? 2 : 1) * a.heads * a.headWidth)};
   if (layer.keysOf >= 0)
     return parts;
-  parts.push_back(projected(names.key, a.keyHeads * a.headWidth));
-  parts.push_back(a.valuesAreKeys ? parts[1]
-                                  : projected(names.value, a.keyHeads * (a.valueWidth ? a.valueWidth : a.headWidth)));
+  parts.push_back(projected(names.key, 'k', a.keyHeads * a.headWidth));
+  parts.push_back(a.valuesAreKeys
+                      ? parts[1]
+                      : projected(names.value, 'v', a.keyHeads * (a.valueWidth ? a.valueWidth : a.headWidth)));
   return parts;
 }
 

@@ -187,6 +187,9 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
     std::vector<Value> parts;
     if (f.isFused && !checkpoint.has(inside(module, decoder.names.gate) + ".weight")) {
       Value both = linear(inside(module, decoder.names.fusedGate), x, hidden, 2 * f.width, f.bias);
+      if (f.lowRank)
+        both = graph.add("Add", {both, lowRank(*f.lowRank, inside(module, decoder.names.fusedGate + "_adapter_list"), x,
+                                               hidden, 2 * f.width)});
       parts = split(both, {f.width, f.width});
     } else {
       parts = {linear(inside(module, decoder.names.gate), x, hidden, f.width, f.bias),
@@ -204,7 +207,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
 /// Attention, or what the layer has in its place.
 Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x) {
   const BlockNames &names = decoder.names;
-  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning)
+  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning && !layer.scan)
     return attention(layer, inside(path, names.attention), x);
   if (layer.attendsToo) {
     Value seen = attention(layer, inside(path, names.attention), x),
@@ -215,6 +218,8 @@ Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x
   keysAndValues.emplace_back(); // none that a later layer might see
   if (layer.convolution)
     return shortConvolution(*layer.convolution, inside(path, names.convolution), x);
+  if (layer.scan)
+    return selectiveScan(*layer.scan, inside(path, names.stateSpace), x);
   if (layer.lightning)
     return lightningAttention(*layer.lightning, inside(path, names.attention), x);
   return layer.deltaNet ? deltaNet(*layer.deltaNet, inside(path, names.deltaNet), x)
@@ -231,8 +236,15 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     return graph.add("Add", {scaled(to, sum.residual), scaled(what, decoder.residualScale * sum.result)});
   };
   if (layer.halves != Layer::Halves::Both) {
-    Value in = normed(norms.attentionNorm, x);
-    return added(x, layer.halves == Layer::Halves::First ? mixed(layer, path, in) : feedForward(layer, path, x, in));
+    const std::string own = layer.sharedBlock ? inside(path, "mamba_decoder") : path;
+    Value read = x;
+    if (layer.sharedBlock) {
+      Value more = sharedBlock(layer, path, x);
+      read = graph.add("Add", {x, more});
+    }
+    Value in =
+        norms.attentionNorm.empty() ? read : norm(inside(own, norms.attentionNorm), read, decoder.hidden, decoder.norm);
+    return added(x, layer.halves == Layer::Halves::First ? mixed(layer, own, in) : feedForward(layer, path, x, in));
   }
   if (decoder.normsAfterSum) {
     x = normed(norms.attentionNorm, added(x, mixed(layer, path, x)));
@@ -347,6 +359,7 @@ void DecoderBuilder::build() {
   graph.addTokens(tokens);
   addPositions(tokens);
   Value x = embed(tokens), inputs = decoder.layerInputs ? layerInputs(tokens, x) : Value();
+  embedded = x;
   if (decoder.altUp)
     x = streamsOf(x);
   if (decoder.connections)

@@ -86,6 +86,13 @@ private:
   DeltaInputs deltaInputs(const DeltaNet &delta, const std::string &path, Value x);
   Value deltaNet(const DeltaNet &delta, const std::string &path, Value x);
 
+  // BuildSelectiveScan.cpp
+  Value selectiveScan(const SelectiveScan &scan, const std::string &path, Value x);
+
+  // BuildSharedBlock.cpp
+  Value lowRank(const LowRank &low, const std::string &list, Value x, int64_t in, int64_t out);
+  Value sharedBlock(const Layer &layer, const std::string &path, Value x);
+
   // BuildLightningAttention.cpp
   Value lightningAttention(const LightningAttention &lightning, const std::string &path, Value x);
 
@@ -146,6 +153,7 @@ private:
   GraphWriter &graph;
   std::map<std::string, Value> parameters;            ///< by name, as f32
   Value tokensShape, positions;                       ///< of the input; 0..S-1 (sequence) int64
+  Value embedded;                                     ///< tokens, (batch, sequence, hidden)
   std::map<int, Table> tables;                        ///< by index of the rope
   std::vector<std::pair<Value, Value>> keysAndValues; ///< of each layer so far, (batch, heads, sequence, width)
   std::map<std::pair<int64_t, bool>, Value> masks;    ///< by window, and whether it is a chunk

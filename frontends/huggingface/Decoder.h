@@ -75,11 +75,18 @@ struct AttentionExperts {
   int64_t count = 0, perToken = 0;
 };
 
+/// What one use of weights that several layers share adds to the products with them: two narrow matrices of its own.
+struct LowRank {
+  int64_t rank = 0, use = 0; ///< `use`: the number in its modules' names
+};
+
 struct Attention {
   int64_t heads = 0, keyHeads = 0, headWidth = 0;
-  int64_t valueWidth = 0; ///< of a head's values, where it is not `headWidth`
-  double valueScale = 1;  ///< of values
-  double keyScale = 1;    ///< of keys, before they turn
+  int64_t inputWidth = 0; ///< of what queries, keys and values are projections of, where it is not the hidden size
+  std::optional<LowRank> lowRank; ///< of queries, keys and values
+  int64_t valueWidth = 0;         ///< of a head's values, where it is not `headWidth`
+  double valueScale = 1;          ///< of values
+  double keyScale = 1;            ///< of keys, before they turn
   double inputScale = 1, resultScale = 1;
   bool valuesAreKeys = false; ///< values are what the keys' projection gives, before its norm and rotation
   bool normsValues = false;   ///< values have a norm per head too, without a weight
@@ -167,6 +174,7 @@ struct FeedForward {
   bool isFused = false;              ///< one projection for gate and up, in this order
   std::optional<ClampedGlu> clamped; ///< in the place of `activation`
   bool bias = false;
+  std::optional<LowRank> lowRank;        ///< of gate and up, where they are one projection
   double gateScale = 1, resultScale = 1; ///< of the gate before its activation, and of what the whole gives
   /// Of the gate's products those count that exceed their mean by so many deviations, and what they exceed it by
   /// (Gemma 3n); rounded to the type that the model computes in.
@@ -191,11 +199,16 @@ struct HalfSum {
 
 struct Layer {
   Attention attention;
-  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next three
+  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next four
   std::optional<DeltaNet> deltaNet;
   std::optional<StateSpace> stateSpace;
+  std::optional<SelectiveScan> scan;           ///< below the name of the state space model
   std::optional<LightningAttention> lightning; ///< below the name of attention
-  bool attendsToo = false;                     ///< attention is beside the state space model: both read the same input
+  /// Attention and a feed-forward, without sums between them, read what the layer and the embedded tokens are, and a
+  /// linear layer leads to what the layer's other half reads beside its own input (Zamba2, arXiv:2411.15242, section
+  /// 2): the layer whose name has the weights of the first two.
+  std::optional<int64_t> sharedBlock;
+  bool attendsToo = false; ///< attention is beside the state space model: both read the same input
   /// What of a block there is, where it is not attention and a feed-forward.
   enum class Halves { Both, First, Second } halves = Halves::Both;
   FeedForward feedForward;

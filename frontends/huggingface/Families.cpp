@@ -125,6 +125,10 @@ static constexpr Family kFamilies[] = {
     {"falcon_h1", fillFalconH1},
     {"nemotron_h", fillNemotronH},
     {"mamba2", fillMamba2},
+    {"mamba", fillMamba},
+    {"jamba", fillJamba},
+    {"falcon_mamba", fillFalconMamba},
+    {"zamba2", fillZamba2},
     {"olmo_hybrid", fillOlmoHybrid},
     {"kimi_linear", fillKimiLinear},
     {"diffllama", fillDiffLlama},
@@ -140,10 +144,9 @@ static constexpr Family kFamilies[] = {
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "jamba",          "zamba",         "zamba2",       "mamba",          "falcon_mamba",       "recurrent_gemma",
-    "rwkv",           "plamo2",        "xlstm",        "bailing_hybrid", "lara_mini",          "qwen4_exp",
-    "qwen4_exp_text", "zaya",          "inkling_text", "inkling2_text",  "inkling2_loop_text", "inkling_mm_model",
-    "inkling2",       "inkling2_loop",
+    "zamba",     "recurrent_gemma", "rwkv", "plamo2",       "xlstm",         "bailing_hybrid",     "lara_mini",
+    "qwen4_exp", "qwen4_exp_text",  "zaya", "inkling_text", "inkling2_text", "inkling2_loop_text", "inkling_mm_model",
+    "inkling2",  "inkling2_loop",
 };
 
 /// Tokens see those after them.

@@ -1,5 +1,5 @@
 // Mamba 2: Granite 4, Bamba and Falcon-H1 (attention in some layers, or beside the state space model in all),
-// Nemotron-H (one of four parts in each layer), Mamba 2 itself.
+// Nemotron-H (one of four parts in each layer), Zamba2 (blocks that layers share), Mamba 2 itself.
 #include "frontends/huggingface/Families.h"
 #include <cmath>
 #include <limits>
@@ -322,6 +322,94 @@ void fillNemotronH(Config &config, Decoder &decoder) {
   BlockNames &names = decoder.names;
   names.attentionNorm = "norm";
   names.attention = names.stateSpace = names.feedForward = "mixer";
+}
+
+/// Where no key says it.
+static std::vector<std::string> zamba2Layers() {
+  std::vector<std::string> types(54, "linear_attention");
+  for (int layer : {6, 12, 18, 24, 30, 36, 42, 47, 51})
+    types[layer] = "hybrid";
+  return types;
+}
+
+static StateSpace readZamba2Space(Config &config, Decoder &decoder) {
+  StateSpace space;
+  const int64_t inner = int64_t(config.number("mamba_expand", 2) * double(decoder.hidden));
+  space.heads = config.integer("n_mamba_heads", 8);
+  space.headWidth = inner / space.heads;
+  space.groups = space.normGroups = config.integer("mamba_ngroups", 1);
+  space.stateWidth = config.integer("mamba_d_state", 64);
+  space.taps = config.integer("mamba_d_conv", 4);
+  space.bias = space.outputBias = config.flag("add_bias_linear", false);
+  space.leastStep = config.number("time_step_min", 0.001);
+  space.epsilon = 1e-5; // not the configuration's
+  config.harmless({"use_conv_bias", "chunk_size", "use_mamba_kernels", "use_mem_eff_path", "mamba_headdim"});
+  checkStateSpace(config, space, inner);
+  decoder.fresh = {{"A_log", kLogCount, {}}, freshSteps(config, {"time_step_min", "time_step_max", "time_step_floor"})};
+  return space;
+}
+
+/// State space models; in some layers, before them, one of a few blocks of attention and a feed-forward in turn.
+void fillZamba2(Config &config, Decoder &decoder) {
+  readAliases(config, {{"layer_types", "layers_block_type"}});
+  std::vector<std::string> types = config.texts("layers_block_type");
+  if (types.empty())
+    types = zamba2Layers();
+  const int64_t hidden = config.integer("hidden_size", 2560), heads = config.integer("num_attention_heads", 32);
+  if (2 * hidden % heads)
+    config.fail("num_attention_heads " + std::to_string(heads) + " do not share twice the hidden_size " +
+                std::to_string(hidden) + " evenly");
+  if (config.integer("num_hidden_layers", int64_t(types.size())) != int64_t(types.size()))
+    config.fail(config.describe("num_hidden_layers") + ", but layers_block_type has " + std::to_string(types.size()) +
+                " entries");
+  // transformers makes these of others, whatever stands there.
+  config.set("num_hidden_layers", types.size());
+  config.set("head_dim", std::max<int64_t>(2 * hidden / heads, 1));
+  config.harmless({"attention_head_dim", "attention_hidden_size", "kv_channels", "num_query_groups", "hybrid_layer_ids",
+                   "num_logits_to_keep"});
+  if (config.isNull("intermediate_size") || !config.has("intermediate_size"))
+    config.set("intermediate_size", 4 * hidden);
+  Defaults defaults{
+      .hidden = 2560, .heads = 32, .positions = 4096, .epsilon = 1e-5, .activation = "gelu", .isTied = true};
+  defaults.padding = 0;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.require("use_long_context", {false, nullptr});
+  config.require("tie_word_embeddings", {true}); // else transformers 5 does not tie the blocks, as version 4 did
+  const bool turns = config.flag("use_mem_rope", false),
+             hasAdapters = config.flag("use_shared_attention_adapter", false);
+  if (turns)
+    decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  else
+    config.harmless({"rope_parameters", "rope_theta", "rope_scaling"});
+  const StateSpace space = readZamba2Space(config, decoder);
+  const int64_t blocks = config.integer("num_mem_blocks", 1), rank = config.integer("adapter_rank", 128);
+  std::vector<int64_t> shared;
+  for (size_t i = 0; i < types.size(); ++i) {
+    Layer &layer = decoder.layers[i];
+    layer.halves = Halves::First;
+    layer.stateSpace = space;
+    layer.rope = turns ? 0 : -1;
+    if (types[i] != "hybrid" && types[i] != "linear_attention" && types[i] != "mamba")
+      config.fail("layer " + std::to_string(i) + " is '" + types[i] +
+                  "'; ztc builds linear_attention and hybrid of this model type");
+    if (types[i] != "hybrid")
+      continue;
+    const LowRank low{rank, int64_t(shared.size())};
+    shared.push_back(low.use < blocks ? int64_t(i) : shared[size_t(low.use % blocks)]);
+    layer.sharedBlock = shared.back();
+    layer.attention.inputWidth = 2 * hidden;
+    layer.attention.scale = 1 / std::sqrt(double(layer.attention.headWidth) / 2);
+    if (hasAdapters)
+      layer.attention.lowRank = low;
+    layer.feedForward.isFused = true;
+    layer.feedForward.bias = space.bias;
+    layer.feedForward.lowRank = low;
+  }
+  if (hasAdapters && decoder.layers.front().attention.keyHeads != heads)
+    config.fail(config.describe("num_key_value_heads") + "; use_shared_attention_adapter needs as many as heads");
+  setBambaNames(decoder);
 }
 
 /// State space models alone.

@@ -55,6 +55,18 @@ struct StateSpace {
   std::vector<double> scales; ///< of what is projected to gate, x, B, C and steps, where it is not empty
 };
 
+/// Mamba (arXiv:2312.00752, algorithm 2): one projection gives what a causal convolution reads, x, and a gate; of x
+/// others give a step for each channel, through a narrow layer, B and C. A channel's state (state width) decays by
+/// exp(-exp(A_log) * step), each number by itself, and takes step * x * B; its result is what C reads of it, and D * x,
+/// times silu(gate).
+struct SelectiveScan {
+  int64_t channels = 0, stateWidth = 16, rank = 0, taps = 4;
+  bool bias = false, convolutionBias = true;
+  Activation activation = Activation::Silu; ///< of the convolution's result
+  std::optional<double> epsilon;            ///< of root mean square norms of the narrow steps, B and C
+  bool normsHaveWeights = false;
+};
+
 /// Lightning attention (arXiv:2501.08313, section 2.2): an activation of queries, keys and values; a state (width,
 /// width) of each head decays by exp(-slope) from token to token. Its result has a norm over all heads and is
 /// multiplied by the sigmoid of a projection.

@@ -106,7 +106,7 @@ bool takesExpertsAsLinear(std::string_view modelType) {
 }
 
 bool refusesAdapter(std::string_view module, std::string_view modelType) {
-  static constexpr std::string_view kTypes[] = {"falcon_h1", "mamba2", "nemotron_h"};
+  static constexpr std::string_view kTypes[] = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"};
   return module.ends_with(".out_proj") && std::ranges::find(kTypes, modelType) != std::end(kTypes);
 }
 

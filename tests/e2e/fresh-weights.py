@@ -18,9 +18,12 @@ MAMBA = {"A_log": counted, "D": same(1), "dt_bias": same(1)}
 DELTA = {"A_log": between(0.01, 16, math.exp), "dt_bias": same(1)}
 # What transformers 5.23 makes of parameters whose names end so (_init_weights of each model type); out_proj of Nemotron-H is divided by the root of its four layers.
 EXPECTED = {
-    "granite-hybrid": MAMBA, "bamba": MAMBA, "falcon-h1": MAMBA, "qwen3-next": DELTA, "qwen3-5": DELTA,
+    "granite-hybrid": MAMBA, "zamba2": MAMBA | {"dt_bias": between(0.05, 0.1, softplus)}, "bamba": MAMBA, "falcon-h1": MAMBA, "qwen3-next": DELTA, "qwen3-5": DELTA,
     "kimi-linear": {"A_log": between(1, 16, math.exp), "dt_bias": steps}, "olmo-hybrid": {"A_log": between(0, 16, math.exp), "dt_bias": steps},
     "nemotron-h": MAMBA | {"dt_bias": steps, "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]) / 2)(values, shape)},
+    "jamba": {"A_log": counted, "D": same(1), "dt_proj.bias": same(0), "dt_layernorm.weight": same(1)},
+    "mamba": {"A_log": counted, "D": same(1), "dt_proj.bias": steps, "dt_proj.weight": centred(5**-0.5), "conv1d.weight": centred(0.5),
+              "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]))(values, shape)},
     "mamba2": MAMBA | {"dt_bias": steps, "conv1d.weight": lambda values, shape: centred(1 / math.sqrt(shape[2]))(values, shape),
                        "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]))(values, shape)}}
 

@@ -62,7 +62,7 @@ REFUSED = [
     ("IQuest-Coder with clamped heads", "llama-heads", but(model_type="iquestcoder", clip_qkv=3.0), "clip_qkv is 3.0"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
-      for name in ("jamba", "mamba", "falcon_mamba", "zamba", "zamba2", "plamo2", "rwkv", "recurrent_gemma", "bailing_hybrid")),
+      for name in ("qwen4_exp", "xlstm", "zaya", "zamba", "plamo2", "rwkv", "recurrent_gemma", "bailing_hybrid")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
@@ -124,6 +124,14 @@ REFUSED = [
     ("Falcon-H1's multipliers that are too few", "falcon-h1", but(ssm_multipliers=[1.0, 2.0]), "ssm_multipliers is [1.0,2.0]; there are 5 of them"),
     ("Nemotron-H's layers of an unknown kind", "nemotron-h", lambda c: {k: v for k, v in c.items() if k != "layers_block_type"} | {"hybrid_override_pattern": "M+"},
      "layer 1 is '+'; ztc builds mamba, attention, mlp and moe"),
+    ("Jamba's attention beyond its period", "jamba", but(attn_layer_offset=3), "attn_layer_offset is 3, which attn_layer_period 3 does not reach"),
+    ("Mamba's rank as a word", "mamba", but(time_step_rank="half"), 'time_step_rank is "half"; it is a number or "auto"'),
+    ("Mamba's steps of an unknown kind", "mamba", but(time_step_init_scheme="zeros"), 'time_step_init_scheme is "zeros"; it is random or constant'),
+    ("Zamba2's blocks that transformers does not tie", "zamba2", but(tie_word_embeddings=False), "tie_word_embeddings is false; ztc supports true only"),
+    ("Zamba2's adapters of shared keys", "zamba2", but(num_key_value_heads=2), "num_key_value_heads is 2; use_shared_attention_adapter needs as many as heads"),
+    ("Zamba2's heads of uneven width", "zamba2", but(num_attention_heads=5), "num_attention_heads 5 do not share twice the hidden_size 24 evenly"),
+    ("Zamba2's layers of another number", "zamba2", but(num_hidden_layers=7), "num_hidden_layers is 7, but layers_block_type has 5 entries"),
+    ("Zamba2's layers of an unknown kind", "zamba2", but(num_hidden_layers=1, layers_block_type=["full_attention"]), "layer 0 is 'full_attention'; ztc builds linear_attention and hybrid"),
     ("Nemotron-H's experts of a narrower width", "nemotron-h", but(moe_latent_size=8), "backbone.layers.1.mixer.fc1_latent_proj.weight (8, 24) is missing"),
     ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
@@ -161,8 +169,8 @@ SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_expe
          "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
-# and what a default lacks without which transformers makes no model either
-LACKED = {"lfm2_moe": {"layer_types": ["conv", "full_attention"]}}
+# and what a default of so many layers lacks without which transformers makes no model either
+LACKED = {"lfm2_moe": {"layer_types": ["conv", "full_attention"]}, "zamba2": {"layers_block_type": ["linear_attention", "hybrid"]}}
 
 
 def known_keys(work, version):

@@ -394,6 +394,27 @@ FOLDERS |= {
                                           tie_word_embeddings=True), {}),
 }
 
+# Blocks that layers share in turn: the third use is of the first block again
+SHARED = {k: v for k, v in base(**LITTLE, num_key_value_heads=4).items() if k != "num_hidden_layers"} | dict(
+    num_hidden_layers=5, layers_block_type=["linear_attention", "hybrid", "hybrid", "linear_attention", "hybrid"], mamba_d_state=6, n_mamba_heads=4, mamba_ngroups=2, num_mem_blocks=2, adapter_rank=3)
+FOLDERS |= {
+    "zamba2": ("zamba2", SHARED | dict(use_shared_attention_adapter=True, use_mem_rope=True, tie_word_embeddings=True, time_step_min=0.05), {
+        "4": lambda c: changed(version4()(c), ["layer_types"], layers_block_type=["mamba", "hybrid", "hybrid", "mamba", "hybrid"], hybrid_layer_ids=[1, 2, 4])}),
+    "zamba2-plain": ("zamba2", SHARED | dict(tie_word_embeddings=True, num_key_value_heads=2, add_bias_linear=True, num_mem_blocks=1, intermediate_size=None, hidden_act="silu"), {}),
+}
+
+SCAN = dict(hidden_size=24, num_hidden_layers=2, vocab_size=61, state_size=6, initializer_range=0.12, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+FOLDERS |= {
+    "mamba": ("mamba", SCAN | dict(time_step_rank=5, use_bias=True), {}),
+    "falcon-mamba": ("falcon_mamba", SCAN | dict(tie_word_embeddings=False, mixer_rms_eps=0.01, use_conv_bias=False), {
+        "auto": lambda c: changed(c, time_step_rank="auto")}),
+}
+
+FOLDERS |= {
+    "jamba": ("jamba", base(**LITTLE, num_hidden_layers=3, attn_layer_period=3, attn_layer_offset=1, num_experts=3, mamba_d_state=6, mamba_dt_rank=5, use_mamba_kernels=False, **EXPERTS), {
+        "4": lambda c: changed(c, ["layer_types"], num_logits_to_keep=1, calc_logits_for_entire_prompt=False)}),
+}
+
 # Decays of its blocks of 7 tokens are stored: the last block of a row is shorter
 FOLDERS |= {
     "minimax": ("minimax", base(**LITTLE, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"], block_size=7, num_local_experts=3, full_attn_alpha_factor=1.4,

@@ -49,6 +49,12 @@ EXEMPT = {  # (model type, key): why
     ("doge", "max_position_embeddings"): "keep_window_size limits rows before it does in this configuration",
     ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
+} | {(kind, key): "another implementation of the same, or sums of f32 until they are stored" for kind in ("mamba", "falcon_mamba") for key in (
+    "residual_in_fp32", "use_mambapy", "use_associative_scan")
+} | {("jamba", key): "another implementation of the same" for key in ("use_mamba_kernels", "use_mambapy", "use_associative_scan")
+} | {(kind, "intermediate_size"): "transformers makes it of expand, whatever stands there" for kind in ("mamba", "falcon_mamba")
+} | {("zamba2", key): "transformers makes it of others, whatever stands there" for key in ("attention_hidden_size", "attention_head_dim", "mamba_headdim")
+} | {("zamba2", key): "nothing reads it, or another implementation of the same" for key in ("use_conv_bias", "use_mamba_kernels", "num_logits_to_keep")
 } | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text", "longcat_flash")
 } | {("doge", key): "is_moe is false" for key in ("num_experts", "num_experts_per_tok", "norm_topk_prob")
 } | {("minimax_m3_vl_text", key): "of the indexer, which chooses every block" for key in ("index_n_heads", "index_head_dim", "index_local_blocks")
