@@ -41,7 +41,9 @@ void fillHrmText(Config &config, Decoder &decoder) {
     decoder.notes.push_back(
         "prefix_lm is true: ztc trains text, each token of which sees those before it, as transformers "
         "does where no token_type_ids are given");
-  Cycles cycles{.high = config.integer("H_cycles", 2), .low = config.integer("L_cycles", 3)};
+  Cycles cycles;
+  cycles.high = config.integer("H_cycles", 2);
+  cycles.low = config.integer("L_cycles", 3);
   cycles.trained = config.integers("L_bp_cycles").value_or(std::vector<int64_t>{2});
   const int64_t runs = cycles.high * (cycles.low + 1);
   if (cycles.high > 512 || cycles.low > 512 || runs * int64_t(decoder.layers.size()) > 2048)

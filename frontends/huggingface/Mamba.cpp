@@ -89,7 +89,8 @@ void fillJamba(Config &config, Decoder &decoder) {
   readCommon(config, decoder, defaults);
   if (decoder.layers.empty())
     return;
-  SelectiveScan scan{.normsHaveWeights = true};
+  SelectiveScan scan;
+  scan.normsHaveWeights = true;
   scan.channels = config.integer("mamba_expand", 2) * decoder.hidden;
   scan.stateWidth = config.integer("mamba_d_state", 16);
   scan.taps = config.integer("mamba_d_conv", 4);

@@ -131,6 +131,13 @@ void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inp
   graph += message(1, bytes);
 }
 
+void OnnxWriter::signature(const std::vector<std::string> &parameters) {
+  std::string lines;
+  for (const std::string &name : parameters)
+    lines += "p_" + std::to_string(lines.size()) + ": PARAMETER target='" + name + "'\n";
+  graph += message(16, message(1, "pkg.torch.export.ExportedProgram.graph_signature") + message(2, lines));
+}
+
 std::string OnnxWriter::bytes() const {
   return number(1, 8) + message(8, message(1, "") + number(2, opset)) +
          message(8, message(1, "com.microsoft") + number(2, 1)) + message(7, graph + message(2, "test"));

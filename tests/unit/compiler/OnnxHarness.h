@@ -38,6 +38,8 @@ public:
   void node(const std::string &op, const std::vector<std::string> &inputs, const std::vector<std::string> &outputs,
             const std::vector<std::pair<std::string, Attribute>> &attributes = {}, const std::string &scope = "",
             const std::string &name = "", const std::string &fx = "");
+  /// dynamo's signature: the names of the exported module's parameters.
+  void signature(const std::vector<std::string> &parameters);
   std::string bytes() const;
   /// The same as a branch of an `If`.
   Graph asGraph() const;
