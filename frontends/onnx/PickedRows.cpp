@@ -1,6 +1,5 @@
 #include "frontends/onnx/PickedRows.h"
-#include "frontends/onnx/HostTensor.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "frontends/onnx/ChoiceMasks.h"
 #include <map>
 #include <optional>
 
@@ -39,61 +38,19 @@ struct Picked {
   std::string choices;    ///< Scaled: whose number of choices
 };
 
-bool isOfElements(StringRef op) {
-  static const llvm::StringSet<> ops{"Abs",
-                                     "Acos",
-                                     "Add",
-                                     "And",
-                                     "Atan",
-                                     "Cast",
-                                     "CastLike",
-                                     "Ceil",
-                                     "Celu",
-                                     "Clip",
-                                     "Cos",
-                                     "Div",
-                                     "Elu",
-                                     "Equal",
-                                     "Erf",
-                                     "Exp",
-                                     "Floor",
-                                     "Gelu",
-                                     "Greater",
-                                     "HardSigmoid",
-                                     "HardSwish",
-                                     "Identity",
-                                     "LeakyRelu",
-                                     "Less",
-                                     "Log",
-                                     "Max",
-                                     "Min",
-                                     "Mish",
-                                     "Mul",
-                                     "Neg",
-                                     "Not",
-                                     "Or",
-                                     "Pow",
-                                     "Reciprocal",
-                                     "Relu",
-                                     "Round",
-                                     "Selu",
-                                     "Sigmoid",
-                                     "Sign",
-                                     "Sin",
-                                     "Softplus",
-                                     "Softsign",
-                                     "Sqrt",
-                                     "Sub",
-                                     "Swish",
-                                     "Tanh",
-                                     "ThresholdedRelu",
-                                     "Where",
-                                     "FastGelu",
-                                     "QuickGelu",
-                                     "GreaterOrEqual",
-                                     "LessOrEqual"};
-  return ops.contains(op);
+/// Whether a list of words has this one.
+bool isOneOf(StringRef op, StringRef list) {
+  llvm::SmallVector<StringRef, 32> words;
+  list.split(words, ' ');
+  return llvm::is_contained(words, op);
 }
+
+/// Ops whose elements are computed of those at the same place.
+constexpr StringRef kByElement =
+    "Abs Acos Add And Atan Cast CastLike Ceil Celu Clip Cos Div Elu Equal Erf Exp Floor Gelu "
+    "Greater HardSigmoid HardSwish Identity LeakyRelu Less Log Max Min Mish Mul Neg Not Or "
+    "Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Sub Swish Tanh "
+    "ThresholdedRelu Where FastGelu QuickGelu GreaterOrEqual LessOrEqual";
 
 class RowSpreader {
 public:
@@ -165,27 +122,7 @@ private:
     node.outputs.resize(1);
   }
 
-  std::optional<std::vector<int64_t>> integers(StringRef value) const {
-    const Initializer *initializer = model.initializer(value);
-    std::string ignored;
-    StringRef bytes = initializer && !isFloat(initializer->type) ? model.bytesOf(*initializer, ignored) : StringRef();
-    if (bytes.empty())
-      return std::nullopt;
-    const HostTensor tensor = HostTensor::fromBytes(*initializer, bytes);
-    std::vector<int64_t> numbers;
-    for (int64_t i = 0; i < tensor.count(); ++i)
-      numbers.push_back(tensor.integer(i));
-    return numbers;
-  }
-  /// Axes of a node: an attribute, or input `input`.
-  std::optional<std::vector<int64_t>> axesOf(const Node &node, unsigned input) const {
-    if (node.hasInput(input))
-      return integers(node.inputs[input]);
-    llvm::ArrayRef<int64_t> axes = node.integers("axes");
-    return axes.empty() ? std::nullopt : std::optional(std::vector<int64_t>(axes.begin(), axes.end()));
-  }
-
-  std::optional<int64_t> choicesFromEnd(StringRef mask) const;
+  std::optional<std::vector<int64_t>> integers(StringRef value) const { return integersOf(model, value); }
   bool spread(Node &node);
   bool spreadPick(Node &node);
   bool spreadPlaces(Node &node, const Picked &value);
@@ -203,40 +140,6 @@ private:
   std::string scopes;
   bool isKept = true;
 };
-
-/// How many dimensions of a mask stand behind that of the K choices of a top-k, where it is true for one of them at
-/// most; nothing where it has no such dimension.
-std::optional<int64_t> RowSpreader::choicesFromEnd(StringRef mask) const {
-  const Node *node = model.producer(mask);
-  if (!node)
-    return std::nullopt;
-  if (node->op == "TopK")
-    return node->outputs.size() > 1 && mask == node->outputs[1] && node->integer("axis", -1) == -1
-               ? std::optional<int64_t>(0)
-               : std::nullopt;
-  auto ofInput = [&](unsigned input) { return choicesFromEnd(node->inputs[input]); };
-  if (node->op == "Equal")
-    return ofInput(0) ? ofInput(0) : ofInput(1);
-  if (node->op == "Cast" || node->op == "Identity")
-    return ofInput(0);
-  if (node->op == "OneHot" || node->op == "Unsqueeze") {
-    const std::optional<std::vector<int64_t>> axes =
-        node->op == "OneHot" ? std::vector<int64_t>{node->integer("axis", -1)} : axesOf(*node, 1);
-    std::optional<int64_t> before = ofInput(0);
-    return before && axes && axes->size() == 1 && (*axes)[0] == -1 ? std::optional(*before + 1) : std::nullopt;
-  }
-  if (node->op == "Transpose") {
-    std::optional<int64_t> before = ofInput(0);
-    llvm::ArrayRef<int64_t> order = node->integers("perm");
-    const auto rank = int64_t(order.size());
-    const auto *place = before ? llvm::find(order, rank - 1 - *before) : order.end();
-    return place == order.end() ? std::nullopt : std::optional<int64_t>(rank - 1 - (place - order.begin()));
-  }
-  if (node->op == "Gather" && node->integer("axis", 0) == 0) // one expert of the first dimension
-    return model.initializer(node->inputs[1]) && model.initializer(node->inputs[1])->shape.empty() ? ofInput(0)
-                                                                                                   : std::nullopt;
-  return std::nullopt;
-}
 
 bool RowSpreader::spread(Node &node) {
   isKept = true;
@@ -268,7 +171,7 @@ bool RowSpreader::spreadPick(Node &node) {
   if (const Node *repeat = model.producer(pick.mask); repeat && repeat->op == "Expand")
     if (const Node *column = model.producer(repeat->inputs[0]); column && column->op == "Unsqueeze")
       pick.elementsOf = column->inputs[0];
-  if (std::optional<int64_t> behind = choicesFromEnd(pick.mask)) {
+  if (std::optional<int64_t> behind = choicesFromEnd(model, pick.mask)) {
     pick.hasChoices = *behind < 2;
     pick.isChoiceFirst = *behind == 1;
   }
@@ -298,14 +201,13 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
     return true;
   };
   if (place.kind == Picked::Kind::Size) {
-    static const llvm::StringSet<> counts{"Gather",   "Slice", "Concat", "Unsqueeze", "Squeeze",        "Mul",
-                                          "Add",      "Sub",   "Min",    "Max",       "Equal",          "Greater",
-                                          "Identity", "Not",   "Less",   "Cast",      "GreaterOrEqual", "LessOrEqual"};
     const bool takesShape = node.op == "ConstantOfShape" || node.op == "Choose" || node.op == "Reshape";
     if (takesShape && !place.isUnknown)
       return true;
     const bool isReal = node.op == "Cast" && isFloat(ElementType(node.integer("to", 1)));
-    if (!counts.contains(node.op) || isReal)
+    if (!isOneOf(node.op, "Gather Slice Concat Unsqueeze Squeeze Mul Add Sub Min Max Equal Greater Identity Not Less "
+                          "Cast GreaterOrEqual LessOrEqual") ||
+        isReal)
       return fail(node, place, "computes with the number");
     isKept = !place.isUnknown;
     picked[node.outputs[0]] = place;
@@ -345,9 +247,8 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
     if (first && first->size() == 1)
       return define(0, Picked::Kind::Columns, {(*first)[0]});
   }
-  static const llvm::StringSet<> moves{"Squeeze", "Unsqueeze", "Expand", "Reshape", "Identity", "Cast"};
   const bool isOne = node.op == "Max" && node.inputs.size() == 1;
-  if (moves.contains(node.op) || isOne)
+  if (isOneOf(node.op, "Squeeze Unsqueeze Expand Reshape Identity Cast") || isOne)
     return define(0, isGrid ? Picked::Kind::Columns : place.kind,
                   isGrid ? llvm::ArrayRef<int64_t>{0} : llvm::ArrayRef<int64_t>(place.columns));
   if (node.op == "Concat") {
@@ -386,13 +287,12 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
 
 /// The mask as numbers of the type of `like`, (T) or (T, K).
 const std::string &RowSpreader::spreadMask(const Pick &pick, StringRef like, StringRef name) {
-  std::string mask = pick.mask;
-  if (pick.isChoiceFirst) {
-    mask = add("Transpose", {mask}, (name + "/rows").str());
-    Attribute &order = model.nodes.back().attributes["perm"];
-    order.kind = Attribute::Kind::Ints;
-    order.integers = {1, 0};
-  }
+  // The order of dimensions, which a mask of others does not have: the import says so.
+  const std::string mask = add("Transpose", {pick.mask}, (name + "/rows").str());
+  Attribute &order = model.nodes.back().attributes["perm"];
+  order.kind = Attribute::Kind::Ints;
+  order.integers =
+      !pick.hasChoices ? std::vector<int64_t>{0} : std::vector<int64_t>{pick.isChoiceFirst, !pick.isChoiceFirst};
   const std::string flags = add("Cast", {mask}, (name + "/flags").str());
   set("to", int64_t(ElementType::Bool));
   return add("CastLike", {flags, like.str()}, (name + "/mask").str());
@@ -402,7 +302,8 @@ const std::string &RowSpreader::spreadMask(const Pick &pick, StringRef like, Str
 bool RowSpreader::gatherChoices(Node &node, const Picked &places, std::string weights) {
   const Pick &pick = picks[places.pick];
   const Node *column = model.producer(weights);
-  std::optional<std::vector<int64_t>> axes = column && column->op == "Unsqueeze" ? axesOf(*column, 1) : std::nullopt;
+  std::optional<std::vector<int64_t>> axes =
+      column && column->op == "Unsqueeze" ? axesOf(model, *column, 1) : std::nullopt;
   const bool isColumn = axes && (*axes == std::vector<int64_t>{2} || *axes == std::vector<int64_t>{-1});
   if (isColumn)
     weights = column->inputs[0];
@@ -537,7 +438,7 @@ bool RowSpreader::spreadArranged(Node &node, Picked rows) {
   auto isOtherAxis = [&](int64_t axis) { return axis >= 0 ? axis != rows.axis : rows.hasWidth && axis == -1; };
   if (node.op == "Unsqueeze" || node.op == "Squeeze") {
     const bool adds = node.op == "Unsqueeze";
-    std::optional<std::vector<int64_t>> axes = axesOf(node, 1);
+    std::optional<std::vector<int64_t>> axes = axesOf(model, node, 1);
     if (!axes)
       return fail(node, rows, "arranges elements");
     int64_t moved = 0;
@@ -567,7 +468,7 @@ bool RowSpreader::spreadArranged(Node &node, Picked rows) {
       return fail(node, rows, "arranges elements");
   } else { // a part of each row
     const int64_t axis =
-        node.op == "Slice" ? axesOf(node, 3).value_or(std::vector<int64_t>{0}).front() : node.integer("axis", 0);
+        node.op == "Slice" ? axesOf(model, node, 3).value_or(std::vector<int64_t>{0}).front() : node.integer("axis", 0);
     if (!isOtherAxis(axis))
       return fail(node, rows, "takes some");
     rows.hasWidth = false;
@@ -624,19 +525,16 @@ bool RowSpreader::spreadRows(Node &node) {
     replace(node, "Identity", {from});
     return true;
   }
-  static const llvm::StringSet<> arranging{"Unsqueeze", "Squeeze", "Transpose", "Reshape",
-                                           "Flatten",   "Slice",   "Split",     "Gather"};
-  if (arranging.contains(node.op) && isFirst)
+  if (isOneOf(node.op, "Unsqueeze Squeeze Transpose Reshape Flatten Slice Split Gather") && isFirst)
     return spreadArranged(node, rows);
   Picked result = rows;
   result.from.clear();
   result.hasWidth = hasWidth;
   const bool isProduct = node.op == "MatMul" || node.op == "Gemm" || node.op == "FusedMatMul";
-  static const llvm::StringSet<> norms{"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"};
   if (isProduct && isFirst && count == 1 && rows.axis == 0 && node.integer("transA", 0) == 0) {
     result.hasWidth = true;
     result.isZero = rows.isZero && !node.hasInput(2);
-  } else if (isOfElements(node.op)) {
+  } else if (isOneOf(node.op, kByElement)) {
     result.isZero = node.op == "Mul"                             ? anyZero
                     : node.op == "Add" || node.op == "Sub"       ? allZero && count == 2
                     : node.op == "Div"                           ? of(node.inputs[0]) && of(node.inputs[0])->isZero
@@ -644,12 +542,14 @@ bool RowSpreader::spreadRows(Node &node) {
                                                                  : false;
     if (node.op == "Identity" || node.op == "Cast")
       result.from = rows.from;
-  } else if (norms.contains(node.op) && isFirst && count == 1) {
+  } else if (isOneOf(node.op, "LayerNormalization RMSNormalization SimplifiedLayerNormalization") && isFirst &&
+             count == 1) {
     result.isZero = false;
     result.hasWidth = true;
   } else if ((node.op == "Softmax" || node.op == "LogSoftmax") && rows.hasWidth && node.integer("axis", -1) == -1) {
     result.isZero = false;
-  } else if (StringRef(node.op).starts_with("Reduce") && rows.hasWidth && axesOf(node, 1) == std::vector<int64_t>{-1}) {
+  } else if (StringRef(node.op).starts_with("Reduce") && rows.hasWidth &&
+             axesOf(model, node, 1) == std::vector<int64_t>{-1}) {
     result.isZero = false;
     result.hasWidth = node.integer("keepdims", 1) != 0;
   } else {

@@ -45,8 +45,8 @@ public:
   /// Whether a token's choices differ: each is found among what the ones in front of it left over, or they are one
   /// tensor of places.
   bool areDistinct(llvm::ArrayRef<TokenColumn> choices) const;
-  /// Whether `value` is computed of a top-k's choices or values, but not by a product of matrices.
-  bool isOfChoices(mlir::Value value) const { return chosen.contains(value); }
+  /// Among how many numbers `value` is the place of the largest, for each token; 0 where it is none.
+  int64_t searchedNumbers(mlir::Value value) const { return maxima.contains(value) ? numbers.lookup(value).count : 0; }
 
 private:
   /// Numbers of experts: `choice` where one value has several for each token.
@@ -78,7 +78,6 @@ private:
   llvm::DenseMap<mlir::Value, Numbers> numbers;
   llvm::DenseMap<mlir::Value, Maximum> maxima;
   llvm::DenseMap<mlir::Value, ExpertZeros> zeros;
-  llvm::DenseSet<mlir::Value> chosen;
 };
 
 } // namespace ztc
