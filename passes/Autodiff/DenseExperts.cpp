@@ -27,6 +27,8 @@ public:
         fromData.insert_range(op.getResults());
       if (op.getNumResults() != 1)
         continue;
+      if (llvm::all_of(op.getOperands(), [&](Value operand) { return constants.contains(operand); }))
+        constants.insert(op.getResult(0));
       noteShares(op);
       if (StringRef reason = reasonOf(op); !reason.empty())
         found.push_back({&op, reason});
@@ -48,7 +50,7 @@ private:
     auto isSmall = [&](Value operand) {
       auto broadcast = operand.getDefiningOp<graph::BroadcastOp>();
       auto type = dyn_cast<RankedTensorType>((broadcast ? broadcast.getX() : operand).getType());
-      return mostOf.contains(operand) || splatOf(operand) ||
+      return mostOf.contains(operand) || constants.contains(operand) ||
              (type && type.hasStaticShape() && type.getNumElements() <= most);
     };
     if (most && !isa<graph::EmbeddingOp>(op) && llvm::all_of(op.getOperands(), isSmall))
@@ -119,7 +121,7 @@ private:
 
   func::FuncOp function;
   const ExpertZeroAnalysis analysis;
-  llvm::DenseSet<Value> fromData;
+  llvm::DenseSet<Value> fromData, constants;
   llvm::DenseMap<Value, int64_t> mostOf; ///< of what a top-k decides: how many numbers it searched
   llvm::DenseMap<Value, bool> products;
 };

@@ -40,6 +40,8 @@ class ExpertZeroAnalysis {
 public:
   explicit ExpertZeroAnalysis(mlir::func::FuncOp function);
 
+  /// Takes in an op that was made since, after those that it reads.
+  void learn(mlir::Operation &op) { note(op); }
   /// What is known of `value`; null where nothing is.
   const ExpertZeros *of(mlir::Value value) const;
   /// Whether a token's choices differ: each is found among what the ones in front of it left over, or they are one

@@ -8,6 +8,7 @@
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Mixture.h"
 #include "passes/Autodiff/Passes.h"
+#include "passes/Autodiff/UnstackExperts.h"
 #include "llvm/ADT/StringExtras.h"
 
 #define DEBUG_TYPE "ztc-route-experts"
@@ -425,7 +426,8 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
   }
 
   static void routeMixtures(func::FuncOp function) {
-    const ExpertZeroAnalysis analysis(function);
+    ExpertZeroAnalysis analysis(function);
+    SmallVector<UnstackedSum> unstacked = unstackExperts(function, analysis);
     SmallVector<DenseExperts> dense;
     llvm::SmallPtrSet<Operation *, 4> known;
     std::string choices = "each token chose some experts";
@@ -434,16 +436,23 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
     for (Mixture &mixture : findMixtures(function, analysis)) {
       const Location where = mixture.sum.getLoc();
       const std::string most = std::to_string(mixture.choices.size()) + " of " + std::to_string(mixture.count);
+      auto *whole = llvm::find_if(unstacked, [&](UnstackedSum &one) { return mixture.sums.contains(one.sum); });
+      Operation *stacked = whole == unstacked.end() ? nullptr : whole->stacked;
       const StringRef reason = route(mixture, peers, analysis);
       if (reason.empty()) {
+        if (stacked)
+          unstacked.erase(whole);
         remark::passed(where, options) << most << " experts compute each token";
         continue;
       }
       if (dense.empty())
         choices = "each token chose " + most + " experts";
-      dense.push_back({mixture.sum, reason});
+      dense.push_back({stacked ? stacked : mixture.sum, reason});
       known.insert_range(mixture.sums);
+      known.insert(stacked);
     }
+    for (UnstackedSum &sum : unstacked)
+      sum.restore();
     eraseDeadOps(function.getBody().front());
     for (const DenseExperts &other : findDenseExperts(function))
       if (!known.contains(other.op))

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 import family_modules as base
 from mixing_modules import Block
-from research_modules import Decoder, linear
+from research_modules import Decoder, linear, scattered
 
 EXPERTS, CHOSEN, INNER = 4, 2, 20
 
@@ -105,4 +105,44 @@ class ComparedChoices(Decoder):
         self.layers = nn.ModuleList([self.Compared(), self.Hidden(), self.Best(), self.Masked()])
 
 
-MODULES = {"picked-rows": PickedRows, "compared-choices": ComparedChoices}
+class StackedExperts(Decoder):
+    """All experts as one tensor: einsum on one-hot shares, a mask that dispatches and weights that combine, a batched product with shares among zeros."""
+
+    class Stack(Experts):
+        def __init__(self):
+            super().__init__()
+            del self.experts
+            self.gate, self.up, self.down = scattered(EXPERTS, base.WIDTH, INNER), scattered(EXPERTS, base.WIDTH, INNER), scattered(EXPERTS, INNER, base.WIDTH)
+
+    Block = Stack
+
+    class Einsum(Stack):
+        def mix(self, x):
+            shares, chosen = self.choose(x)
+            shares = (F.one_hot(chosen, EXPERTS).to(x.dtype) * shares[..., None]).sum(1)
+            inner = F.silu(torch.einsum("td,edf->tef", x, self.gate)) * torch.einsum("td,edf->tef", x, self.up)
+            return torch.einsum("ted,te->td", torch.einsum("tef,efd->ted", inner, self.down), shares)
+
+    class Dispatch(Stack):
+        def mix(self, x):
+            shares, chosen = self.choose(x)
+            mask = F.one_hot(chosen, EXPERTS).to(x.dtype)
+            combine = torch.einsum("tke,tk->te", mask, shares)
+            rows = torch.einsum("te,td->etd", mask.sum(1), x)
+            rows = torch.bmm(F.silu(torch.bmm(rows, self.gate)) * torch.bmm(rows, self.up), self.down)
+            return torch.einsum("etd,te->td", rows, combine)
+
+    class Batched(Stack):
+        def mix(self, x):
+            shares, chosen = self.choose(x)
+            shares = torch.zeros(x.shape[0], EXPERTS, dtype=x.dtype).scatter_add(1, chosen, shares)
+            rows = x.unsqueeze(0).expand(EXPERTS, -1, -1)
+            rows = torch.bmm(F.silu(torch.bmm(rows, self.gate)) * torch.bmm(rows, self.up), self.down)
+            return (rows * shares.t().unsqueeze(-1)).sum(0)
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([self.Einsum(), self.Dispatch(), self.Batched()])
+
+
+MODULES = {"picked-rows": PickedRows, "compared-choices": ComparedChoices, "stacked-experts": StackedExperts}
