@@ -145,4 +145,4 @@ class StackedExperts(Decoder):
         self.layers = nn.ModuleList([self.Einsum(), self.Dispatch(), self.Batched()])
 
 
-MODULES = {"picked-rows": PickedRows, "compared-choices": ComparedChoices, "stacked-experts": StackedExperts}
+MODULES = {"picked-rows": PickedRows, "compared-choices": ComparedChoices, "experts-in-one": StackedExperts}
