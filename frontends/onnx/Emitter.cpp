@@ -333,12 +333,16 @@ static StringRef adviceOn(StringRef op) {
     return " (works by chance: export the model in evaluation mode, model.eval())";
   if (op.contains("Quantize") || op.contains("QLinear") || op.ends_with("Integer"))
     return " (a quantised model: export the one that it was made from)";
-  if (op == "NonZero")
-    return " (sizes that depend on data. Of a mixture of experts, place the shares among zeros and multiply, of which "
-           "ztc computes the chosen rows alone: shares = torch.zeros_like(router_logits).scatter(-1, chosen, weights); "
-           "y = y + shares[..., e, None] * expert(x). Of a model of transformers, call "
-           "model.set_experts_implementation(\"batched_mm\") before the export)";
   return "";
+}
+
+/// Of `NonZero`: sizes that data decide.
+static std::string adviceOnRows(const Model &model) {
+  return " (as many rows as data say" + (model.unspread.empty() ? "" : ": " + model.unspread) +
+         ". Of a mixture of experts, place the shares among zeros and multiply, of which ztc computes the chosen rows "
+         "alone: shares = torch.zeros_like(router_logits).scatter(-1, chosen, weights); y = y + shares[..., e, None] * "
+         "expert(x). Of a model of transformers, call model.set_experts_implementation(\"batched_mm\") before the "
+         "export)";
 }
 
 /// All ops that ztc cannot import, in one message.
@@ -362,7 +366,7 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
       text += (i ? ", " : " ") + nodes[i];
     if (nodes.size() > 3)
       text += " and " + std::to_string(nodes.size() - 3) + " more";
-    text += adviceOn(op);
+    text += op == "NonZero" ? adviceOnRows(model) : adviceOn(op).str();
     report.unsupported.push_back(op + " at " + nodes[0] +
                                  (nodes.size() > 1 ? " and " + std::to_string(nodes.size() - 1) + " more" : ""));
   }

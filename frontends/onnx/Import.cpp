@@ -14,6 +14,7 @@
 #include "frontends/onnx/LayerNumbers.h"
 #include "frontends/onnx/PaddingRow.h"
 #include "frontends/onnx/Parameters.h"
+#include "frontends/onnx/PickedRows.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/ResolveBranches.h"
 #include "frontends/onnx/RunningSums.h"
@@ -235,6 +236,7 @@ private:
     restoreBuilderNames(*model, checkpoint);
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));
+    spreadPickedRows(*model);
     std::vector<std::string> saidLater; // bind() reads it again
     const int64_t positionLimit = positionLimitOf(readConfig(path, options.weights, saidLater), saidLater);
     if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) || !restoreFunctions(error) ||

@@ -162,8 +162,9 @@ struct Model {
   llvm::StringSet<> frozen; ///< parameters that are not trained, as the graphs of frontends/huggingface say
   llvm::StringMap<std::shared_ptr<const OperatorSchema>> schemas; ///< by signature; null: an operator without one
   std::vector<std::string> notes;                                 ///< what is harmless, but not as it should be
-  std::shared_ptr<EvaluationBudget> budget;                       ///< of all evaluations of this model
-  std::shared_ptr<const void> storage;                            ///< owns what Initializer::bytes points into
+  std::string unspread;                     ///< why rows that masks pick are still as many as data say (PickedRows.h)
+  std::shared_ptr<EvaluationBudget> budget; ///< of all evaluations of this model
+  std::shared_ptr<const void> storage;      ///< owns what Initializer::bytes points into
   std::shared_ptr<ExternalFiles> externalFiles;
   std::deque<std::string> addedBytes; ///< of initializers that rewrites of the graph add
 

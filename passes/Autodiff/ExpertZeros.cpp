@@ -215,10 +215,6 @@ void ExpertZeroAnalysis::note(Operation &op) {
     numbers[result] = std::move(*found);
   if (std::optional<ExpertZeros> found = zerosOf(op))
     zeros[result] = std::move(*found);
-  const bool isProduct = isa<graph::MatmulOp, graph::EmbeddingOp>(op);
-  if (maxima.contains(result) ||
-      (!isProduct && llvm::any_of(op.getOperands(), [&](Value operand) { return chosen.contains(operand); })))
-    chosen.insert(result);
 }
 
 /// N - 1 - max(is the maximum ? N - 1 - place : -1): importers write the first place of a maximum so.

@@ -40,13 +40,15 @@ class ExpertZeroAnalysis {
 public:
   explicit ExpertZeroAnalysis(mlir::func::FuncOp function);
 
+  /// Takes in an op that was made since, after those that it reads.
+  void learn(mlir::Operation &op) { note(op); }
   /// What is known of `value`; null where nothing is.
   const ExpertZeros *of(mlir::Value value) const;
   /// Whether a token's choices differ: each is found among what the ones in front of it left over, or they are one
   /// tensor of places.
   bool areDistinct(llvm::ArrayRef<TokenColumn> choices) const;
-  /// Whether `value` is computed of a top-k's choices or values, but not by a product of matrices.
-  bool isOfChoices(mlir::Value value) const { return chosen.contains(value); }
+  /// Among how many numbers `value` is the place of the largest, for each token; 0 where it is none.
+  int64_t searchedNumbers(mlir::Value value) const { return maxima.contains(value) ? numbers.lookup(value).count : 0; }
 
 private:
   /// Numbers of experts: `choice` where one value has several for each token.
@@ -78,7 +80,6 @@ private:
   llvm::DenseMap<mlir::Value, Numbers> numbers;
   llvm::DenseMap<mlir::Value, Maximum> maxima;
   llvm::DenseMap<mlir::Value, ExpertZeros> zeros;
-  llvm::DenseSet<mlir::Value> chosen;
 };
 
 } // namespace ztc

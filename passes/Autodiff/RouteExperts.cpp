@@ -4,9 +4,11 @@
 #include "compiler/Dialect/Graph/TensorType.h"
 #include "compiler/Support/Location.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Autodiff/DenseExperts.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Mixture.h"
 #include "passes/Autodiff/Passes.h"
+#include "passes/Autodiff/UnstackExperts.h"
 #include "llvm/ADT/StringExtras.h"
 
 #define DEBUG_TYPE "ztc-route-experts"
@@ -411,49 +413,57 @@ bool RowLifter::weighFirst(Value &term) {
   return false;
 }
 
-/// A mixture that stays as it is, and why.
-struct DenseMixture {
-  Operation *sum;
-  size_t perToken;
-  int64_t count;
-  StringRef reason;
-};
-
 /// Of mixtures that stay as they are: that is much more work.
-void warn(ArrayRef<DenseMixture> dense) {
-  InFlightDiagnostic warning = dense.front().sum->emitWarning();
-  warning << "each token chose " << dense.front().perToken << " of " << dense.front().count
-          << " experts, and all of them compute it: " << dense.front().reason;
+void warn(ArrayRef<DenseExperts> dense, StringRef choices) {
+  InFlightDiagnostic warning = dense.front().op->emitWarning();
+  warning << choices << ", and all of them compute it: " << dense.front().reason;
   if (dense.size() > 1)
     warning << "; so in " << dense.size() - 1 << " more";
 }
 
 struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      const ExpertZeroAnalysis analysis(function);
-      SmallVector<Mixture> mixtures = findMixtures(function, analysis);
-      if (mixtures.empty())
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      routeMixtures(function);
+  }
+
+  static void routeMixtures(func::FuncOp function) {
+    ExpertZeroAnalysis analysis(function);
+    SmallVector<UnstackedSum> unstacked = unstackExperts(function, analysis);
+    SmallVector<DenseExperts> dense;
+    llvm::SmallPtrSet<Operation *, 4> known;
+    std::string choices = "each token chose some experts";
+    ExpertPeers peers(function, analysis);
+    auto options = remark::RemarkOpts::name("mixture").category(DEBUG_TYPE).function(function.getName());
+    for (Mixture &mixture : findMixtures(function, analysis)) {
+      const Location where = mixture.sum.getLoc();
+      const std::string most = std::to_string(mixture.choices.size()) + " of " + std::to_string(mixture.count);
+      auto *whole = llvm::find_if(unstacked, [&](UnstackedSum &one) { return mixture.sums.contains(one.sum); });
+      Operation *stacked = whole == unstacked.end() ? nullptr : whole->stacked;
+      const StringRef reason = route(mixture, peers, analysis);
+      if (reason.empty()) {
+        if (stacked)
+          unstacked.erase(whole);
+        remark::passed(where, options) << most << " experts compute each token";
         continue;
-      SmallVector<DenseMixture> dense;
-      ExpertPeers peers(function, analysis);
-      for (Mixture &mixture : mixtures) {
-        const Location where = mixture.sum.getLoc();
-        auto options = remark::RemarkOpts::name("mixture").category(DEBUG_TYPE).function(function.getName());
-        const StringRef reason = route(mixture, peers, analysis);
-        if (reason.empty()) {
-          remark::passed(where, options) << std::to_string(mixture.choices.size()) << " of "
-                                         << std::to_string(mixture.count) << " experts compute each token";
-          continue;
-        }
-        dense.push_back({mixture.sum, mixture.choices.size(), mixture.count, reason});
-        remark::missed(where, options) << "every expert computes every token: " << reason.str();
       }
-      // Once: other functions are made of the same graph.
-      if (!dense.empty() && (graph::isEntry(function, graph::Entry::Eval) || !function->hasAttr(graph::kEntry)))
-        warn(dense);
-      eraseDeadOps(function.getBody().front());
+      if (dense.empty())
+        choices = "each token chose " + most + " experts";
+      dense.push_back({stacked ? stacked : mixture.sum, reason});
+      known.insert_range(mixture.sums);
+      known.insert(stacked);
     }
+    for (UnstackedSum &sum : unstacked)
+      sum.restore();
+    eraseDeadOps(function.getBody().front());
+    for (const DenseExperts &other : findDenseExperts(function))
+      if (!known.contains(other.op))
+        dense.push_back(other);
+    for (const DenseExperts &one : dense)
+      remark::missed(one.op->getLoc(), options) << "every expert computes every token: " << one.reason.str();
+    // Once: other functions are made of the same graph.
+    if (!dense.empty() && (graph::isEntry(function, graph::Entry::Eval) || !function->hasAttr(graph::kEntry)))
+      warn(dense, choices);
   }
 
   /// Lets the chosen experts compute a mixture's tokens; else nothing is changed, and the result says why.

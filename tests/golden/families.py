@@ -11,7 +11,7 @@ Each folder: config.json, model.safetensors (as `save_pretrained` writes them), 
 of one batch), batches.safetensors (input_ids, labels of each training step), golden.json (losses, norms before clipping, learning rates, norms of the
 final weights, settings of AdamW), and EXPORT.onnx. Sizes are odd on purpose; norm weights and biases are perturbed, so dropping one is seen.
 With --stored the models are smaller still, one export each, and golden.json has the form of make.py's.
-A model of family_modules.py, research_modules.py, mixing_modules.py or novel_modules.py (plain PyTorch, as people write it) has no config.json.
+A model of family_modules.py, research_modules.py, mixing_modules.py, novel_modules.py or expert_modules.py (plain PyTorch, as people write it) has no config.json.
 """
 import argparse
 import contextlib
@@ -36,6 +36,7 @@ import transformers
 import transformers.utils.logging
 from safetensors.torch import load_file, save_file
 
+import expert_modules
 import family_modules
 import mixing_modules
 import novel_modules
@@ -50,7 +51,7 @@ EXPORTS = USUAL + ["dynamic1", "past", "cache", "noopt", "wrapped", "labels", "e
 
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODULES = family_modules.MODULES | research_modules.MODULES | mixing_modules.MODULES | novel_modules.MODULES
+MODULES = family_modules.MODULES | research_modules.MODULES | mixing_modules.MODULES | novel_modules.MODULES | expert_modules.MODULES
 
 
 class Logits(torch.nn.Module):

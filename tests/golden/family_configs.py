@@ -190,4 +190,7 @@ STORED = {
     "fresh-decays": "plain",        # equal functions of equal parameters of two layers, which the exporter made one
     "fresh-decays-torchscript": "torchscript-static", # equal parameters, which the exporter made one
     "starcoder2": "torchscript@slim", # what a simplifier leaves
+    "picked-rows": "torchscript",   # experts compute the rows that a mask picks
+    "experts-in-one": "op18",      # all experts as one tensor
+    "compared-choices": "op18",     # experts' shares are 0 where they were not chosen, in four ways
 }

@@ -75,9 +75,9 @@ TEST(OnnxBadInput, UnsupportedOpsAreListedAtOnce) {
   writer.node("NonZero", {"b"}, {"c"}, {}, "", "third");
   writer.node("MatMul", {"c", "head"}, {"logits"});
   TemporaryFolder folder;
-  refused(
-      folder.write("model.onnx", writer.bytes()),
-      {"Frobnicate at first, second", "NonZero at third (sizes that depend on data. Of a mixture of experts, place"});
+  refused(folder.write("model.onnx", writer.bytes()),
+          {"Frobnicate at first, second", "NonZero at third (as many rows as data say: node '",
+           "(MatMul) computes with the places of the rows that node 'third' picks"});
 }
 
 TEST(OnnxBadInput, OpsThatAreLeftOutOnPurposeSayWhatToDo) {
