@@ -22,6 +22,7 @@ public:
         after(lossOp->getResult(std::min(1u, lossOp->getNumResults() - 1))) {}
 
   void run() {
+    findBackwardGathers();
     SmallVector<Operation *> readers;
     for (Operation *op = lossOp->getNextNode(); op; op = op->getNextNode())
       readers.push_back(op);
@@ -128,32 +129,35 @@ private:
     return barrier;
   }
 
-  /// The gather of the same bucket that the backward part reads, not after the reader. One that serves both parts
-  /// stays; where backward had none of its own, and the forward one is not kept, there is a new one.
+  /// Finds the gathers that the backward part reads: those after the loss, and those before it that serve both parts.
+  void findBackwardGathers() {
+    for (auto gather : block.getOps<dist::AllGatherOp>())
+      if (lossOp->isBeforeInBlock(gather) || isReadByBackward(gather.getY(), lossOp))
+        gathers[gather.getType()].push_back(gather);
+  }
+
+  /// The gather of the same bucket that the backward part has read last where the reader stands, which need not be of
+  /// what `forward` serves: after a new one nothing may read an earlier one. Before the first of them that one moves
+  /// up; where backward has none there is a new one.
   dist::AllGatherOp backwardGather(dist::AllGatherOp forward) {
-    dist::AllGatherOp &gather = gathers[forward.getType()];
-    if (gather)
-      return gather;
-    for (auto other : block.getOps<dist::AllGatherOp>())
-      if (other.getType() == forward.getType() && lossOp->isBeforeInBlock(other))
-        if (!gather || other->isBeforeInBlock(gather))
-          gather = other;
-    if (!gather && isReadByBackward(forward.getY(), lossOp))
-      return gather = forward;
+    SmallVector<dist::AllGatherOp> &own = gathers[forward.getType()];
+    for (dist::AllGatherOp gather : llvm::reverse(own))
+      if (gather->isBeforeInBlock(reader))
+        return gather;
     builder.setInsertionPoint(reader);
     // Codes are made anew for each gather, in its storage.
-    Operation *codes = (gather ? gather : forward).getShard().getDefiningOp<dist::ShardCodesOp>();
-    if (!gather) {
+    Operation *codes = (own.empty() ? forward : own.front()).getShard().getDefiningOp<dist::ShardCodesOp>();
+    if (own.empty()) {
       codes = codes ? builder.clone(*codes) : nullptr;
-      gather = cast<dist::AllGatherOp>(builder.clone(*forward));
+      own.push_back(cast<dist::AllGatherOp>(builder.clone(*forward)));
       if (codes)
-        gather->setOperand(0, codes->getResult(0));
-    } else if (!gather->isBeforeInBlock(reader)) {
-      gather->moveBefore(reader);
+        own.front()->setOperand(0, codes->getResult(0));
+    } else {
+      own.front()->moveBefore(reader);
       if (codes)
-        codes->moveBefore(gather);
+        codes->moveBefore(own.front());
     }
-    return gather;
+    return own.front();
   }
 
   /// `value`, a chain of aliases on a gather, as the same chain on `gather`.
@@ -162,13 +166,13 @@ private:
       return value;
     if (isa<dist::AllGatherOp>(value.getDefiningOp()))
       return gather.getY();
-    if (Value known = views.lookup(value))
+    if (Value known = views.lookup({value, gather}))
       return known;
     Value source = onGather(value.getDefiningOp()->getOperand(0), gather);
     builder.setInsertionPoint(reader);
     Operation *clone = builder.clone(*value.getDefiningOp());
     clone->setOperand(0, source);
-    return views[value] = clone->getResult(0);
+    return views[{value, gather}] = clone->getResult(0);
   }
 
   Block &block;
@@ -178,8 +182,8 @@ private:
   Value after; ///< a gradient that exists where the reader stands; of the loss, that of the last hidden states
   llvm::DenseMap<Value, Value> clones; ///< by the original's result
   llvm::DenseMap<std::pair<Value, Value>, Value> barriers;
-  llvm::DenseMap<Type, dist::AllGatherOp> gathers; ///< the one that clones read, by bucket and type
-  llvm::DenseMap<Value, Value> views;              ///< on such a gather, by the forward part's
+  llvm::DenseMap<Type, SmallVector<dist::AllGatherOp>> gathers; ///< that backward reads, in order, by bucket and type
+  llvm::DenseMap<std::pair<Value, Operation *>, Value> views;   ///< on such a gather, by the forward part's
 };
 
 struct CloneRecomputed : impl::CloneRecomputedBase<CloneRecomputed> {

@@ -35,7 +35,8 @@ def CloneRecomputed : Pass<"ztc-clone-recomputed", "mlir::ModuleOp"> {
   let description = [{
     Clones stand right before the first op that reads them, and carry `graph.recomputation`. What they read of the forward part comes through
     `graph.recompute_barrier`, after a gradient that this op reads: nothing can merge them with their originals or move them to where these
-    stand. Parameters that are gathered again for the backward part come from that gather, which moves up where a clone needs it earlier.
+    stand. Parameters come from the gather of their bucket that backward read last, whichever the original reads; where that stands only later it
+    moves up. After a gather nothing reads an earlier one of the same bucket.
 
         %dg, %du = graph.swiglu_grad %g, %u, %d : tensor<8x16xf32>
         %dw = graph.matmul %dy, %s {transpose_a} : ...

@@ -299,6 +299,19 @@ def masked(case):
         "--lora=r=4,alpha=8,targets=all-linear,dropout=0.25", "--verify")
 
 
+def recomputed(case):
+    """In bf16 beside frozen parameters that stay in f32: shards and recomputation have the bits of whole parameters and of what is kept, with nf4 too."""
+    for quantize in ([], ["--quantize=nf4"]):
+        found = []
+        for what in (["--zero=0"], ["--zero=3"], ["--zero=3", "--recompute=layer", "--verify"], ["--zero=3", "--recompute=cheap", "--prefetch=0"], ["--zero=3", "--recompute=layer", "--keep-gathered=all"]):
+            plan, folder = case.work / "plan.bin", case.work / f"tuned{len(quantize)}{len(found)}"
+            if case.compile(plan, *what, *quantize, batch=1, precision="bf16").returncode:
+                continue
+            _, steps = case.run(plan, "--ranks=2", "--threads=1", f"--export={folder}")
+            found.append(([(s["loss"], s["grad_norm"]) for s in steps], (folder / "adapter_model.safetensors").read_bytes()))
+            check(f"{case.name}: {' '.join(what + quantize)}", found[-1] == found[0], (found[-1][0], found[0][0]))
+
+
 def experts_inside(case):
     """Of a module that is trained whole and has experts in it, which PEFT has as stacks."""
     adapter = case.work / "inside"
@@ -432,6 +445,9 @@ for name in ("list", "dora", "tokens", "tokens-head", "router", "router-saved", 
 for name in ("dora", "tokens", "tokens-head", "experts", "router-all", "stacks", "layer-inputs", "convolutions", "delta", "states"):
     with scratch() as work:
         stages(Case(name, work))
+for name in ("states", "states-beside"):
+    with scratch() as work:
+        recomputed(Case(name, work))
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "tokens-head", "experts", "parallel"):
     with scratch() as work:
         narrow(Case(name, work))
