@@ -1,5 +1,5 @@
 #include "frontends/huggingface/Checkpoint.h"
-#include "frontends/onnx/Model.h"
+#include "runtime/Core/ShapeText.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -95,7 +95,7 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   uint64_t bytes = 4;
   for (int64_t size : shape)
     if (__builtin_mul_overflow(bytes, uint64_t(size), &bytes) || bytes > uint64_t(1) << 60) {
-      missing.push_back(tensor.name + " " + importer::shapeText(shape) + " is larger than any tensor");
+      missing.push_back(tensor.name + " " + shapeText(shape) + " is larger than any tensor");
       return tensor;
     }
   tensor.bytes = bytes;
@@ -106,7 +106,7 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   }
   auto found = files->find(tensor.name);
   if (!found) {
-    missing.push_back(tensor.name + " " + importer::shapeText(shape) + " is missing");
+    missing.push_back(tensor.name + " " + shapeText(shape) + " is missing");
     return tensor;
   }
   if (const std::string format = quantizedFormat(*found->tensor); !format.empty()) {
@@ -118,8 +118,8 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
     return tensor;
   }
   if (found->tensor->shape != shape) {
-    missing.push_back(tensor.name + " has shape " + importer::shapeText(found->tensor->shape) +
-                      ", config.json asks for " + importer::shapeText(shape));
+    missing.push_back(tensor.name + " has shape " + shapeText(found->tensor->shape) + ", config.json asks for " +
+                      shapeText(shape));
     return tensor;
   }
   tensor.typeName = found->tensor->typeName;

@@ -2,6 +2,7 @@
 // 0 where it was not chosen, multiplies what it adds. The passes route the tokens (passes/Autodiff/RouteExperts.cpp).
 #include "frontends/onnx/EmitPlaces.h"
 #include "frontends/onnx/Formulas.h"
+#include "runtime/Core/ShapeText.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <limits>
 

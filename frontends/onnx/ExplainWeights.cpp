@@ -7,6 +7,7 @@
 #include "frontends/onnx/WeightFacts.h"
 #include "frontends/onnx/Weights.h"
 #include "frontends/onnx/WriteBack.h"
+#include "runtime/Core/ShapeText.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Parallel.h"
 #include "llvm/Support/Path.h"

@@ -1,6 +1,5 @@
 #include "frontends/onnx/Model.h"
 #include "runtime/Core/FloatTypes.h"
-#include "llvm/ADT/STLExtras.h"
 
 using llvm::StringRef;
 
@@ -28,13 +27,6 @@ unsigned elementBytes(ElementType type) {
   default:
     return 0;
   }
-}
-
-std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  std::string text = "(";
-  for (auto [i, size] : llvm::enumerate(shape))
-    text += (i ? ", " : "") + std::to_string(size);
-  return text + ")";
 }
 
 bool isFloat(ElementType type) {

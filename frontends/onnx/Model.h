@@ -46,8 +46,6 @@ bool isFloat(ElementType type);
 llvm::StringRef elementName(ElementType type);
 
 using Shape = llvm::SmallVector<int64_t, 6>;
-/// "(2, 3)".
-std::string shapeText(llvm::ArrayRef<int64_t> shape);
 
 /// Where the file has elements of an initializer that a rewrite of the graph made: in another of its tensors.
 struct FilePlace {

@@ -1,6 +1,7 @@
 #include "frontends/onnx/Weights.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/ArgumentAttributes.h"
+#include "runtime/Core/ShapeText.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
