@@ -12,14 +12,15 @@ using graph::Expr;
 /// Of more rounds of "the largest, then without it", a model should export another form.
 constexpr int64_t kMostPicks = 256;
 
-/// The index of the largest element of the last dimension, as f32 with size 1 there: the first (last) of equals.
+/// The index of the largest element of the last dimension, as f32 with size 1 there: the first (last) of equals. A NaN
+/// is larger than any number, as PyTorch has it: what is chosen by it is not finite either, and the index is a place.
 Expr indexOfLargest(const Expr &x, bool last) {
   int64_t n = x.dim(x.rank() - 1);
   Expr most = reduceMaxLast(x), isMost = x == broadcastLike(most, x);
   Expr place = x.with(iotaOf(x.builder(), x.loc(), x.type().getShape(), x.rank() - 1));
   place = castTo(place, x.builder().getF32Type());
   Expr rank = last ? place : double(n - 1) - place;
-  Expr found = reduceMaxLast(select(isMost, rank, constantLike(rank, -1)));
+  Expr isNumber = x == x, found = reduceMaxLast(select(isMost, rank, select(isNumber, zeroLike(rank), rank)));
   return last ? found : double(n - 1) - found;
 }
 

@@ -169,7 +169,8 @@ template <bool largest> void argument(KernelContext &c) {
       int64_t best = 0;
       for (int64_t k = 1; k < size; ++k) {
         double a = x.real((o * size + k) * inner + i), b = x.real((o * size + best) * inner + i);
-        if (largest ? a > b || (last && a == b) : a < b || (last && a == b))
+        const bool beats = std::isnan(a) ? !std::isnan(b) || last : largest ? a > b : a < b; // a NaN is found first
+        if (beats || (last && a == b))
           best = k;
       }
       y->integers[o * inner + i] = best;

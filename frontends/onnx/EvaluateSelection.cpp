@@ -1,5 +1,6 @@
 // What picks by value or writes by index: largest elements, one-hot rows, scatters, triangles, running sums.
 #include "frontends/onnx/Evaluator.h"
+#include <cmath>
 #include <numeric>
 
 using llvm::ArrayRef;
@@ -35,6 +36,8 @@ void topK(KernelContext &c) {
       std::iota(order.begin(), order.end(), 0);
       std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
         double p = x.real((o * size + a) * inner + i), q = x.real((o * size + b) * inner + i);
+        if (std::isnan(p) || std::isnan(q)) // a NaN is found first
+          return std::isnan(p) != std::isnan(q) ? std::isnan(p) : a < b;
         return p == q ? a < b : largest ? p > q : p < q;
       });
       for (int64_t r = 0; r < k; ++r) {

@@ -54,7 +54,7 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
     const Status status = gatherTokens(runner, {3, token});
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     EXPECT_NE(
-        status.message().find("token " + std::to_string(token) + " at position 1 is outside the vocabulary of 50"),
+        status.message().find("index " + std::to_string(token) + " at position 1 is outside the table of 50 rows"),
         std::string::npos)
         << status.message();
     EXPECT_TRUE(runner.device().synchronize().isOk()) << "it is told once";
@@ -65,7 +65,9 @@ TEST(EmbeddingConformance, OfSeveralWrongTokensOneIsTold) {
   StepRunner runner;
   const Status status = gatherTokens(runner, std::vector<int32_t>(40, 50));
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-  EXPECT_NE(status.message().find("is outside the vocabulary of 50"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("is outside the table of 50 rows: a token of another vocabulary, or computed"),
+            std::string::npos)
+      << status.message();
 }
 
 TEST(EmbeddingConformance, TokenOutsideTheTableIsAddedNowhere) {
@@ -84,7 +86,7 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAddedNowhere) {
     Status status = runner.run();
     if (status.isOk())
       status = runner.device().synchronize();
-    const std::string want = "token " + std::to_string(token) + " at position 1 is outside the vocabulary of 3";
+    const std::string want = "index " + std::to_string(token) + " at position 1 is outside the table of 3 rows";
     EXPECT_NE(status.message().find(want), std::string::npos) << status.message();
     EXPECT_EQ(runner.read(table, 12), (std::vector<float>{5, 5, 5, 5, 5, 5, 5, 5, 7, 7, 7, 7}));
   }

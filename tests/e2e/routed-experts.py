@@ -3,6 +3,8 @@
 two; verification runs the kernels at their real sizes."""
 import array
 import json
+import shutil
+import struct
 
 from support import ROOT, check, finish, read_log, run, scratch, stand_ins, write_safetensors
 
@@ -42,4 +44,23 @@ with scratch() as work:
     # Of the first rows of a causal attention's gradient less than a hundredth of what it is a difference of is left.
     said = run("ztc", "compile", ROOT / "tests/folders/qwen3-moe", "-o", work / "plan.bin", "--batch=2", "--seq=16", "--precision=fp32", "--target=simt", "--verify").stderr
     check("rows of attention's gradient that cancel", "is not known here" not in said, said)
+
+    # A router whose numbers are not finite chooses experts that there are: the run ends as that of any model that has diverged.
+    folder, original = work / "diverged", ROOT / "tests/folders/deepseek-v2-biases"
+    for method in ({"topk_method": "greedy"}, {"topk_method": "group_limited_greedy", "n_group": 2, "topk_group": 1}):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(json.loads((original / "config.json").read_text()) | method))
+        data = bytearray((original / "model.safetensors").read_bytes())
+        size = struct.unpack("<Q", data[:8])[0]
+        (router,) = (entry for name, entry in json.loads(data[8:8 + size]).items() if name.endswith("mlp.gate.weight"))
+        begin = 8 + size + router["data_offsets"][0]
+        data[begin:begin + 32] = b"\x60\x7f" * 16  # the first expert's row in bf16: numbers whose products are beyond f32
+        (folder / "model.safetensors").write_bytes(data)
+        write_safetensors(work / "small.safetensors", {key: ([1, 2, 24], array.array("q", [i * i * 7 % 41 for i in range(48)])) for key in ("input_ids", "labels")})
+        for precision in ("fp32", "bf16"):
+            run("ztc", "compile", folder, "-o", plan, "--batch=2", "--seq=24", f"--precision={precision}", "--target=x86-64-v3,simt")
+            for where, env in (("--device=cpu", None), ("--gpus=1", GPUS)):
+                said = run("ztc-run", plan, f"--data={work / 'small.safetensors'}", "--steps=1", "--no-save", where, expect=1, env=env).stderr
+                check(f"{method['topk_method']}, {precision}, {where}: a router without finite numbers", "the gradient norm is not finite" in said and "it has diverged" in said, said)
 finish()

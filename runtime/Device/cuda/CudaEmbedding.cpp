@@ -1,5 +1,6 @@
 // Rows of a table by index: the embedding and its gradient. The kernels are generated, see
 // runtime/Format/ServiceKernels.md.
+#include "runtime/Device/TableIndex.h"
 #include "runtime/Device/cuda/CudaStep.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
@@ -41,8 +42,7 @@ Status TokenFault::take() {
   if (kind_ == Kind::Choice)
     return invalidArgument(fmt::format("choice {} at position {} is outside the {} choices of each of {} tokens",
                                        number, position, choices_, rows_));
-  return invalidArgument(
-      fmt::format("token {} at position {} is outside the vocabulary of {}", number, position, rows_));
+  return outsideTable(number, position, rows_);
 }
 
 namespace {

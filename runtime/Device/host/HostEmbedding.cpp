@@ -1,4 +1,5 @@
 // Rows of a table by index: the embedding and its gradient; of tokens by choice, where there is a divisor.
+#include "runtime/Device/TableIndex.h"
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
@@ -49,8 +50,7 @@ public:
       return invalidArgument(fmt::format("choice {} at position {} is outside the {} choices of each of {} tokens",
                                          indices[row], row, choices_, tableRows_));
     if (row != UINT64_MAX)
-      return invalidArgument(
-          fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
+      return outsideTable(indices[row], row, tableRows_);
     return Status::ok();
   }
 
@@ -101,8 +101,7 @@ public:
     });
     uint64_t row = wrong.load(std::memory_order_relaxed);
     if (row != UINT64_MAX)
-      return invalidArgument(
-          fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
+      return outsideTable(indices[row], row, tableRows_);
     return Status::ok();
   }
 

@@ -3,6 +3,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -280,6 +281,49 @@ TEST(OnnxBadInput, DropoutOfTrainingMode) {
     std::optional<Tensor> logits = forwardLogits(imported, {0, 1, 2, 3, 4, 5});
     ASSERT_TRUE(logits);
     EXPECT_DOUBLE_EQ(logits->reals[0], 0.5);
+  }
+}
+
+/// A model that has diverged chooses places of its rows too, NaN before any number, as PyTorch does.
+TEST(OnnxBadInput, WhatIsChosenByNaNIsAPlace) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  struct Choice {
+    const char *op;
+    std::vector<std::pair<std::string, OnnxWriter::Attribute>> attributes;
+    std::vector<double> places; // of three tokens
+  };
+  for (const Choice &c : {Choice{"TopK", {}, {1, 3, 2, 1, 3, 0, 0, 1, 2}},
+                          {"TopK", {{"largest", int64_t(0)}}, {1, 3, 0, 0, 2, 1, 0, 1, 2}},
+                          {"ArgMax", {{"axis", int64_t(-1)}}, {1, 1, 0}},
+                          {"ArgMax", {{"axis", int64_t(-1)}, {"select_last_index", int64_t(1)}}, {3, 3, 3}},
+                          {"ArgMin", {{"axis", int64_t(-1)}}, {1, 0, 0}}}) {
+    const bool isMany = c.op == std::string("TopK");
+    const int64_t count = isMany ? 3 : 1;
+    OnnxWriter writer;
+    writer.input("input_ids", ElementType::I64, {"batch", "sequence"});
+    writer.floats("embed.weight", {3, 4}, {1, nan, inf, nan, 5, 6, 5, 6, nan, nan, nan, nan});
+    writer.integers("three", {1}, {3});
+    writer.floats("head.weight", {count, 3},
+                  isMany ? std::vector<float>{1, 0, 0, 0, 1, 0, 0, 0, 1} : std::vector<float>{1, 0, 0});
+    writer.node("Gather", {"embed.weight", "input_ids"}, {"x"});
+    if (isMany)
+      writer.node(c.op, {"x", "three"}, {"values", "places"}, c.attributes);
+    else
+      writer.node(c.op, {"x"}, {"places"}, c.attributes);
+    writer.node("Cast", {"places"}, {"real"}, {{"to", int64_t(1)}});
+    writer.node("MatMul", {"real", "head.weight"}, {"logits"});
+    writer.output("logits", ElementType::F32, {"batch", "sequence", int64_t(3)});
+    TemporaryFolder folder;
+    ImportOptions options;
+    options.batch = 1;
+    options.seq = 3;
+    Imported imported = test::import(folder.write("model.onnx", writer.bytes()), options);
+    ASSERT_TRUE(imported.module) << imported.errors;
+    std::optional<Tensor> logits = forwardLogits(imported, {0, 1, 2});
+    ASSERT_TRUE(logits);
+    for (int64_t token = 0; token < 3; ++token)
+      for (int64_t i = 0; i < count; ++i)
+        EXPECT_EQ(logits->reals[3 * token + i], c.places[count * token + i]) << c.op << " " << token << " " << i;
   }
 }
 

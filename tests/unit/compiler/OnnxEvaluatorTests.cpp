@@ -208,6 +208,19 @@ TEST(OnnxEvaluator, OtherInputsAreBound) {
   expect(graph, "y", {14}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 2, 2, 0, 4});
 }
 
+TEST(OnnxEvaluator, NaNIsFoundFirst) {
+  Graph graph;
+  graph.writer.floats("x", {2, 4}, {1, NAN, 3, NAN, 5, 6, 5, 6});
+  graph.writer.integers("three", {1}, {3});
+  graph.writer.node("TopK", {"x", "three"}, {"values", "largest"});
+  graph.writer.node("TopK", {"x", "three"}, {"small", "smallest"}, {{"largest", int64_t(0)}});
+  graph.writer.node("ArgMax", {"x"}, {"first"}, {{"axis", int64_t(1)}});
+  graph.writer.node("ArgMax", {"x"}, {"last"}, {{"axis", int64_t(1)}, {"select_last_index", int64_t(1)}});
+  graph.writer.node("ArgMin", {"x"}, {"least"}, {{"axis", int64_t(1)}});
+  graph.writer.node("Concat", {"largest", "smallest", "first", "last", "least"}, {"y"}, {{"axis", int64_t(1)}});
+  expect(graph, "y", {2, 9}, {1, 3, 2, 1, 3, 0, 1, 3, 1, 1, 3, 0, 0, 2, 1, 1, 3, 0});
+}
+
 TEST(OnnxEvaluator, LongChainsNeedNoStack) {
   Graph graph;
   graph.writer.integers("v0", {1}, {0});
