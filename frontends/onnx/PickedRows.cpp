@@ -125,7 +125,7 @@ private:
   std::optional<std::vector<int64_t>> integers(StringRef value) const { return integersOf(model, value); }
   bool spread(Node &node);
   bool spreadPick(Node &node);
-  bool spreadPlaces(Node &node, const Picked &value);
+  bool spreadPlaces(Node &node, const Picked &place);
   bool spreadGather(Node &node, const Picked &places);
   bool spreadScatter(Node &node, const Picked &places);
   bool spreadRows(Node &node);
@@ -135,8 +135,8 @@ private:
 
   Model &model;
   std::vector<Pick> picks;
-  llvm::StringMap<std::string> flatMasks; ///< of a mask (B, S): the one of its elements, which pick rows too
-  std::map<std::string, Picked, std::less<>> picked;
+  llvm::StringMap<std::string> flatMasks;            ///< of a mask (B, S): the one of its elements, which pick rows too
+  std::map<std::string, Picked, std::less<>> picked; ///< references to its values stay
   std::string scopes;
   bool isKept = true;
 };
@@ -190,8 +190,7 @@ bool RowSpreader::spreadPick(Node &node) {
 }
 
 /// Where elements are: what is computed of that vanishes.
-bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
-  const Picked place = value;
+bool RowSpreader::spreadPlaces(Node &node, const Picked &place) {
   auto define = [&](unsigned output, Picked::Kind kind, llvm::ArrayRef<int64_t> columns) {
     Picked made = place;
     made.kind = kind;
@@ -322,8 +321,7 @@ bool RowSpreader::gatherChoices(Node &node, const Picked &places, std::string we
   return true;
 }
 
-bool RowSpreader::spreadGather(Node &node, const Picked &value) {
-  const Picked places = value;
+bool RowSpreader::spreadGather(Node &node, const Picked &places) {
   const Pick &pick = picks[places.pick];
   const int64_t axis = node.op == "Gather" ? node.integer("axis", 0) : 0;
   const std::string &from = node.inputs[0];
@@ -363,8 +361,7 @@ bool RowSpreader::spreadGather(Node &node, const Picked &value) {
 }
 
 /// Rows go where they came from: into the sum over all of them, or in place of those.
-bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
-  const Picked places = value;
+bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
   const Pick *pick = &picks[places.pick];
   std::string update = node.inputs[2];
   const Picked *rows = of(update);
@@ -387,10 +384,9 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
     return fail(node, places, "writes, by something else than their rows, into places");
   pick = &picks[rows->pick];
   const std::string base = node.inputs[0], name = node.outputs[0];
-  const Picked whole = *rows;
   // y[tok] = y[tok] + v adds v.
   bool isSum = reduction == "add";
-  bool isZero = whole.isZero;
+  bool isZero = rows->isZero;
   const Node *sum = model.producer(update);
   while (!isSum && sum && (sum->op == "Reshape" || sum->op == "Identity" || sum->op == "Cast"))
     sum = model.producer(sum->inputs[0]);

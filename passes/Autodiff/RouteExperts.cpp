@@ -76,6 +76,12 @@ public:
     return !zeros.weights.empty() && !zeros.inside && isProportional(mixture.terms.front());
   }
 
+  /// What kept `run` from it.
+  std::string reason() const {
+    return obstacle.empty() ? "what they read is not by token"
+                            : "their '" + obstacle.str() + "' is not computed row by row, whatever rows there are";
+  }
+
 private:
   /// Whether rows of a value are multiples of their share: twice that of a share twice as large.
   bool isProportional(Value value) const;
@@ -134,6 +140,7 @@ private:
   const int64_t tokens, perToken, rows;
   Value order, places, starts;
   llvm::DenseMap<Value, bool> liftable;
+  StringRef obstacle; ///< the first op that cannot be lifted
   llvm::DenseMap<Value, Value> lifted;
 };
 
@@ -161,7 +168,11 @@ bool RowLifter::canLift(Value value) {
       return false;
     if (peers.isShare(value) || !differs(value) || repeatedVector(value))
       return true;
-    return peers.isComputedFromData(value) && canLiftOp(value.getDefiningOp());
+    Operation *op = value.getDefiningOp();
+    const bool isLiftable = peers.isComputedFromData(value) && canLiftOp(op);
+    if (!isLiftable && op && obstacle.empty())
+      obstacle = op->getName().getStringRef();
+    return isLiftable;
   };
   return liftable[value] = compute();
 }
@@ -177,6 +188,8 @@ bool RowLifter::canLiftOp(Operation *op) {
     return hasRows && !peers.isComputedFromData(product.getB()) && canLift(product.getA());
   }
   auto keepsLead = [&](Value operand) { return canLift(operand) && leadOf(operand) == lead; };
+  if (auto sum = dyn_cast<graph::ReduceSumOp>(op))
+    return keepsLead(sum.getX()) && llvm::all_of(sum.getAxes(), [&](int64_t axis) { return axis >= int64_t(lead); });
   if (auto slice = dyn_cast<graph::SliceOp>(op))
     return keepsLead(slice.getX());
   if (auto pad = dyn_cast<graph::PadOp>(op))
@@ -379,6 +392,12 @@ Value RowLifter::liftOp(Operation *op, RankedTensorType type) {
     made->setAttrs(op->getAttrDictionary());
     if (auto slice = dyn_cast<graph::SliceOp>(made))
       slice.setOffsets(SmallVector<int64_t>(slice.getOffsets().drop_front(dropped)));
+    if (auto sum = dyn_cast<graph::ReduceSumOp>(made)) {
+      SmallVector<int64_t> axes(sum.getAxes());
+      for (int64_t &axis : axes)
+        axis -= dropped;
+      sum.setAxes(axes);
+    }
     if (auto pad = dyn_cast<graph::PadOp>(made))
       pad.setLow(SmallVector<int64_t>(pad.getLow().drop_front(dropped)));
     if (auto concat = dyn_cast<graph::ConcatOp>(made))
@@ -438,7 +457,7 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
       const std::string most = std::to_string(mixture.choices.size()) + " of " + std::to_string(mixture.count);
       auto *whole = llvm::find_if(unstacked, [&](UnstackedSum &one) { return mixture.sums.contains(one.sum); });
       Operation *stacked = whole == unstacked.end() ? nullptr : whole->stacked;
-      const StringRef reason = route(mixture, peers, analysis);
+      const std::string reason = route(mixture, peers, analysis);
       if (reason.empty()) {
         if (stacked)
           unstacked.erase(whole);
@@ -458,14 +477,14 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
       if (!known.contains(other.op))
         dense.push_back(other);
     for (const DenseExperts &one : dense)
-      remark::missed(one.op->getLoc(), options) << "every expert computes every token: " << one.reason.str();
+      remark::missed(one.op->getLoc(), options) << "every expert computes every token: " << one.reason;
     // Once: other functions are made of the same graph.
     if (!dense.empty() && (graph::isEntry(function, graph::Entry::Eval) || !function->hasAttr(graph::kEntry)))
       warn(dense, choices);
   }
 
   /// Lets the chosen experts compute a mixture's tokens; else nothing is changed, and the result says why.
-  static StringRef route(Mixture &mixture, ExpertPeers &peers, const ExpertZeroAnalysis &analysis) {
+  static std::string route(Mixture &mixture, ExpertPeers &peers, const ExpertZeroAnalysis &analysis) {
     if (mixture.terms.empty())
       return "what an expert adds is not 0 where its share is 0";
     if (!peers.compare(mixture))
@@ -474,7 +493,7 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
     if (!lifter.areTermsOfChoices())
       return "a token may choose one expert twice";
     if (!lifter.run())
-      return "they have an op that asks which token it computes, as dropout does";
+      return lifter.reason();
     return "";
   }
 };
