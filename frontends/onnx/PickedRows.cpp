@@ -123,6 +123,16 @@ private:
   }
 
   std::optional<std::vector<int64_t>> integers(StringRef value) const { return integersOf(model, value); }
+  /// Whether a value is `torch.zeros`, of whatever shape.
+  bool isZeros(StringRef value) const {
+    const Node *node = model.producer(value);
+    if (!node || node->op != "ConstantOfShape")
+      return false;
+    auto given = node->attributes.find("value");
+    return given == node->attributes.end() ||
+           (given->second.tensor && llvm::all_of(given->second.tensor->bytes, [](char byte) { return byte == 0; }));
+  }
+
   bool spread(Node &node);
   bool spreadPick(Node &node);
   bool spreadPlaces(Node &node, const Picked &place);
@@ -369,7 +379,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
     update = rows->from;
     rows = of(update);
   }
-  if (!rows || rows->kind != Picked::Kind::Rows)
+  if (!rows || rows->kind != Picked::Kind::Rows || of(node.inputs[0]))
     return fail(node, places, "writes something else than rows into the places");
   const bool isOfTwo = pick->isOfTwo;
   const bool isByElement = !pick->elementsOf.empty();
@@ -400,9 +410,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
       update = sum->inputs[1 - side];
     }
   // Into zeros.
-  const Node *zeros = model.producer(base);
-  if (!isSum && zeros && zeros->op == "ConstantOfShape")
-    isSum = true;
+  isSum |= isZeros(base);
   std::string added = update;
   if (!isSum || !isZero) {
     std::string any = spreadMask(*pick, update, name);
@@ -431,6 +439,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
 
 /// Ops that arrange elements.
 bool RowSpreader::spreadArranged(Node &node, Picked rows) {
+  rows.from.clear();
   auto isOtherAxis = [&](int64_t axis) { return axis >= 0 ? axis != rows.axis : rows.hasWidth && axis == -1; };
   if (node.op == "Unsqueeze" || node.op == "Squeeze") {
     const bool adds = node.op == "Unsqueeze";

@@ -117,6 +117,12 @@ private:
   Value liftProduct(graph::MatmulOp product, RankedTensorType type);
   bool weighFirst(Value &term);
   Value besides(ArrayRef<TokenColumn> columns);
+  /// Whether a value is known by the mixture's choices, in whatever order, and no others.
+  bool isOfAllChoices(const ExpertZeros &zeros) const {
+    return zeros.choices.size() == mixture.choices.size() &&
+           llvm::all_of(mixture.choices,
+                        [&](const TokenColumn &choice) { return llvm::is_contained(zeros.choices, choice); });
+  }
   Value weightsOfRows(ArrayRef<Value> shares);
   Value lookUpShares(ArrayRef<Value> shares);
   void route();
@@ -238,15 +244,11 @@ Value RowLifter::weightsOfRows(ArrayRef<Value> shares) {
   TokenColumns weights;
   for (auto [expert, share] : llvm::enumerate(shares)) {
     const ExpertZeros &zeros = *analysis.of(share);
-    if (zeros.weights.size() != zeros.choices.size())
+    if (zeros.weights.size() != zeros.choices.size() || !isOfAllChoices(zeros))
       return {};
     TokenColumns own;
-    for (const TokenColumn &choice : mixture.choices) {
-      const auto *found = llvm::find(zeros.choices, choice);
-      if (found == zeros.choices.end())
-        return {};
-      own.push_back(zeros.weights[found - zeros.choices.begin()]);
-    }
+    for (const TokenColumn &choice : mixture.choices)
+      own.push_back(zeros.weights[llvm::find(zeros.choices, choice) - zeros.choices.begin()]);
     if (expert > 0 && own != weights)
       return {};
     weights = std::move(own);
@@ -287,7 +289,10 @@ Value RowLifter::lookUpShares(ArrayRef<Value> shares) {
 Value RowLifter::sharesOfRows(Value share) {
   ArrayRef<Value> all = peers.of(share);
   const RankedTensorType type = tensorOf(share).clone({rows, 1});
-  auto inside = [&](Value one) { return analysis.of(one)->inside; };
+  auto inside = [&](Value one) {
+    const ExpertZeros &zeros = *analysis.of(one);
+    return isOfAllChoices(zeros) ? zeros.inside : std::nullopt;
+  };
   if (const std::optional<double> same = inside(share);
       same && llvm::all_of(all, [&](Value one) { return inside(one) == same; }))
     return graph::makeConstant(builder, loc, type, *same);

@@ -94,6 +94,36 @@ TEST(OnnxPickedRows, TakeThePlaceOfOthers) {
   expectRows(*logits, -1);
 }
 
+TEST(OnnxPickedRows, AmongOnesTakeTheirPlaceToo) {
+  OnnxWriter writer = pickedModel();
+  writer.integers("sizes", {2}, {6, 4});
+  writer.node("Expand", {"negative_one", "sizes"}, {"ones"});
+  writer.floats("negative_one", {}, {-1.f});
+  writer.node("ScatterND", {"ones", "tokens", "picked"}, {"y"});
+  TemporaryFolder folder;
+  Imported imported = test::import(folder.write("model.onnx", finishedRows(writer, "y")), sizesOfRows());
+  ASSERT_TRUE(imported.module) << imported.errors;
+  std::optional<Tensor> logits = forwardLogits(imported, {0, 1, 2, 3, 4, 5});
+  ASSERT_TRUE(logits);
+  EXPECT_DOUBLE_EQ(logits->reals[0], -0.25); // of its row, which is picked
+  EXPECT_DOUBLE_EQ(logits->reals[7], -1);
+}
+
+/// Of two choices of a row each is compared with another number: a row may be picked twice.
+TEST(OnnxPickedRows, ThatAListOfNumbersPicksAreRefused) {
+  OnnxWriter writer = pickedModel();
+  writer.integers("k", {1}, {2});
+  writer.integers("numbers", {2}, {2, 1});
+  writer.node("TopK", {"x", "k"}, {"best", "best_places"});
+  writer.node("Equal", {"best_places", "numbers"}, {"pairs"});
+  writer.node("NonZero", {"pairs"}, {"pair_places"});
+  writer.node("Transpose", {"pair_places"}, {"pair"}, {{"perm", std::vector<int64_t>{1, 0}}});
+  writer.node("GatherND", {"best", "pair"}, {"shares"});
+  writer.node("ReduceSum", {"shares"}, {"total"}, {{"keepdims", int64_t(0)}}, "", "total");
+  writer.node("Mul", {"x", "total"}, {"y"});
+  refusedRows(finishedRows(writer, "y"), "node 'total' (ReduceSum) does not compute each by itself");
+}
+
 TEST(OnnxPickedRows, OfWhichTheMeanIsTakenAreRefused) {
   OnnxWriter writer = pickedModel();
   writer.integers("first", {1}, {0});
