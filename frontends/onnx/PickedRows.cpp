@@ -34,6 +34,7 @@ struct Picked {
   int64_t axis = 0;       ///< Rows: the dimension of the rows
   bool isZero = false;    ///< Rows: 0 where nothing was picked
   bool hasWidth = false;  ///< Rows: the last dimension is another one than that of the rows
+  bool isShape = false;   ///< Size: those of all dimensions of rows
   bool isUnknown = false; ///< Size: of places, which have none any more
   std::string choices;    ///< Scaled: whose number of choices
 };
@@ -210,6 +211,13 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &place) {
     return true;
   };
   if (place.kind == Picked::Kind::Size) {
+    // The width of rows is no matter of how many there are.
+    std::optional<std::vector<int64_t>> which;
+    if (place.isShape && node.op == "Gather")
+      which = integers(node.inputs[1]);
+    if (which && which->size() == 1 &&
+        ((*which)[0] >= 0 ? (*which)[0] != place.axis : (*which)[0] == -1 && place.hasWidth))
+      return true;
     const bool takesShape = node.op == "ConstantOfShape" || node.op == "Choose" || node.op == "Reshape";
     if (takesShape && !place.isUnknown)
       return true;
@@ -220,6 +228,7 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &place) {
       return fail(node, place, "computes with the number");
     isKept = !place.isUnknown;
     picked[node.outputs[0]] = place;
+    picked[node.outputs[0]].isShape = false;
     return true;
   }
   if (node.op == "Shape" || node.op == "Size") {
@@ -506,6 +515,7 @@ bool RowSpreader::spreadRows(Node &node) {
   const bool isFirst = of(node.inputs[0]) != nullptr;
   if (node.op == "Shape" || node.op == "Size") {
     rows.kind = Picked::Kind::Size;
+    rows.isShape = node.op == "Shape";
     picked[node.outputs[0]] = rows;
     return true;
   }

@@ -115,6 +115,8 @@ private:
   Value lift(Value value);
   Value liftOp(Operation *op, RankedTensorType type);
   Value liftProduct(graph::MatmulOp product, RankedTensorType type);
+  Value liftNorm(graph::RmsNormOp norm);
+  Value vectorsOfRows(Value vector, Location where);
   bool weighFirst(Value &term);
   Value besides(ArrayRef<TokenColumn> columns);
   /// Whether a value is known by the mixture's choices, in whatever order, and no others.
@@ -194,6 +196,8 @@ bool RowLifter::canLiftOp(Operation *op) {
     return hasRows && !peers.isComputedFromData(product.getB()) && canLift(product.getA());
   }
   auto keepsLead = [&](Value operand) { return canLift(operand) && leadOf(operand) == lead; };
+  if (auto norm = dyn_cast<graph::RmsNormOp>(op))
+    return keepsLead(norm.getX()) && !peers.isComputedFromData(norm.getWeight()) && tensorOf(result).getRank() > lead;
   if (auto sum = dyn_cast<graph::ReduceSumOp>(op))
     return keepsLead(sum.getX()) && llvm::all_of(sum.getAxes(), [&](int64_t axis) { return axis >= int64_t(lead); });
   if (auto slice = dyn_cast<graph::SliceOp>(op))
@@ -339,6 +343,37 @@ Value RowLifter::stacked(Value first, ArrayRef<int64_t> shape) {
   return reshapeTo(builder, loc, stack, shape);
 }
 
+/// The vector of each row's expert, (T K, width): the product of a column of ones with each expert's vector as a matrix
+/// of one row.
+Value RowLifter::vectorsOfRows(Value vector, Location where) {
+  const int64_t width = tensorOf(vector).getNumElements();
+  Value ones = graph::makeConstant(builder, loc, tensorOf(vector).clone({rows, 1}), 1);
+  Value matrices = stacked(vector, {mixture.count, 1, width});
+  return graph::GroupedMatmulOp::create(builder, where, tensorOf(vector).clone({rows, width}), ones, matrices, starts,
+                                        /*transpose_b=*/false);
+}
+
+/// A norm whose weight may be another one for each expert.
+Value RowLifter::liftNorm(graph::RmsNormOp norm) {
+  Value x = lift(norm.getX()), weight = norm.getWeight();
+  const Location where = locationOf(norm);
+  const double epsilon = norm.getEpsilon().convertToDouble();
+  Value common = differs(weight) ? graph::makeConstant(builder, loc, tensorOf(weight), 1) : weight;
+  Value unit = graph::RmsNormOp::create(builder, where, x, common, epsilon);
+  unit.getDefiningOp()->setDiscardableAttrs(norm->getDiscardableAttrDictionary());
+  if (common == weight)
+    return unit;
+  Value each = vectorsOfRows(weight, where);
+  // Rows may be of several heads, each with the same vector.
+  SmallVector<int64_t> shape(tensorOf(unit).getRank(), 1);
+  shape.front() = rows;
+  shape.back() = tensorOf(weight).getDimSize(0);
+  each = reshapeTo(builder, loc, each, shape);
+  if (each.getType() != unit.getType())
+    each = graph::BroadcastOp::create(builder, loc, unit.getType(), each);
+  return graph::MulOp::create(builder, where, unit, each);
+}
+
 Value RowLifter::lift(Value value) {
   if (Value known = lifted.lookup(value))
     return known;
@@ -347,12 +382,7 @@ Value RowLifter::lift(Value value) {
     if (peers.isShare(value))
       return reshapeTo(builder, loc, sharesOfRows(value), type.getShape());
     if (Value vector = repeatedVector(value)) {
-      // The product of a column of ones with each expert's vector as a matrix of one row.
-      const int64_t width = type.getShape().back();
-      Value ones = graph::makeConstant(builder, loc, type.clone({rows, 1}), 1);
-      Value matrices = stacked(vector, {mixture.count, 1, width});
-      Value repeated = graph::GroupedMatmulOp::create(builder, locationOf(value), type.clone({rows, width}), ones,
-                                                      matrices, starts, /*transpose_b=*/false);
+      Value repeated = vectorsOfRows(vector, locationOf(value));
       return reshapeTo(builder, loc, repeated, type.getShape());
     }
     if (!differs(value)) {
@@ -385,6 +415,8 @@ Value RowLifter::liftOp(Operation *op, RankedTensorType type) {
   const Location where = locationOf(op->getResult(0));
   if (auto product = dyn_cast<graph::MatmulOp>(op)) {
     made = liftProduct(product, type).getDefiningOp();
+  } else if (auto norm = dyn_cast<graph::RmsNormOp>(op)) {
+    return liftNorm(norm);
   } else if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
     return reshapeTo(builder, loc, lift(reshape.getX()), type.getShape());
   } else {
