@@ -34,8 +34,16 @@ std::optional<int64_t> choicesFromEnd(const Model &model, StringRef mask) {
                ? std::optional<int64_t>(0)
                : std::nullopt;
   auto ofInput = [&](unsigned input) { return choicesFromEnd(model, node->inputs[input]); };
-  if (node->op == "Equal")
-    return ofInput(0) ? ofInput(0) : ofInput(1);
+  if (node->op == "Equal") {
+    for (unsigned side : {0u, 1u}) {
+      const Initializer *other = model.initializer(node->inputs[1 - side]);
+      const std::optional<int64_t> behind = other ? ofInput(side) : std::nullopt;
+      // One number for all K choices: of a list of numbers, another for each would do for two of a row.
+      if (behind && (other->count() == 1 || (*behind > 0 && other->shape.size() == 1)))
+        return behind;
+    }
+    return std::nullopt;
+  }
   if (node->op == "Cast" || node->op == "Identity")
     return ofInput(0);
   if (node->op == "OneHot" || node->op == "Unsqueeze") {

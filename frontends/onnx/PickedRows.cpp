@@ -34,6 +34,7 @@ struct Picked {
   int64_t axis = 0;       ///< Rows: the dimension of the rows
   bool isZero = false;    ///< Rows: 0 where nothing was picked
   bool hasWidth = false;  ///< Rows: the last dimension is another one than that of the rows
+  bool isShape = false;   ///< Size: those of all dimensions of rows
   bool isUnknown = false; ///< Size: of places, which have none any more
   std::string choices;    ///< Scaled: whose number of choices
 };
@@ -123,9 +124,19 @@ private:
   }
 
   std::optional<std::vector<int64_t>> integers(StringRef value) const { return integersOf(model, value); }
+  /// Whether a value is `torch.zeros`, of whatever shape.
+  bool isZeros(StringRef value) const {
+    const Node *node = model.producer(value);
+    if (!node || node->op != "ConstantOfShape")
+      return false;
+    auto given = node->attributes.find("value");
+    return given == node->attributes.end() ||
+           (given->second.tensor && llvm::all_of(given->second.tensor->bytes, [](char byte) { return byte == 0; }));
+  }
+
   bool spread(Node &node);
   bool spreadPick(Node &node);
-  bool spreadPlaces(Node &node, const Picked &value);
+  bool spreadPlaces(Node &node, const Picked &place);
   bool spreadGather(Node &node, const Picked &places);
   bool spreadScatter(Node &node, const Picked &places);
   bool spreadRows(Node &node);
@@ -135,8 +146,8 @@ private:
 
   Model &model;
   std::vector<Pick> picks;
-  llvm::StringMap<std::string> flatMasks; ///< of a mask (B, S): the one of its elements, which pick rows too
-  std::map<std::string, Picked, std::less<>> picked;
+  llvm::StringMap<std::string> flatMasks;            ///< of a mask (B, S): the one of its elements, which pick rows too
+  std::map<std::string, Picked, std::less<>> picked; ///< references to its values stay
   std::string scopes;
   bool isKept = true;
 };
@@ -190,8 +201,7 @@ bool RowSpreader::spreadPick(Node &node) {
 }
 
 /// Where elements are: what is computed of that vanishes.
-bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
-  const Picked place = value;
+bool RowSpreader::spreadPlaces(Node &node, const Picked &place) {
   auto define = [&](unsigned output, Picked::Kind kind, llvm::ArrayRef<int64_t> columns) {
     Picked made = place;
     made.kind = kind;
@@ -201,6 +211,13 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
     return true;
   };
   if (place.kind == Picked::Kind::Size) {
+    // The width of rows is no matter of how many there are.
+    std::optional<std::vector<int64_t>> which;
+    if (place.isShape && node.op == "Gather")
+      which = integers(node.inputs[1]);
+    if (which && which->size() == 1 &&
+        ((*which)[0] >= 0 ? (*which)[0] != place.axis : (*which)[0] == -1 && place.hasWidth))
+      return true;
     const bool takesShape = node.op == "ConstantOfShape" || node.op == "Choose" || node.op == "Reshape";
     if (takesShape && !place.isUnknown)
       return true;
@@ -211,6 +228,7 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &value) {
       return fail(node, place, "computes with the number");
     isKept = !place.isUnknown;
     picked[node.outputs[0]] = place;
+    picked[node.outputs[0]].isShape = false;
     return true;
   }
   if (node.op == "Shape" || node.op == "Size") {
@@ -322,8 +340,7 @@ bool RowSpreader::gatherChoices(Node &node, const Picked &places, std::string we
   return true;
 }
 
-bool RowSpreader::spreadGather(Node &node, const Picked &value) {
-  const Picked places = value;
+bool RowSpreader::spreadGather(Node &node, const Picked &places) {
   const Pick &pick = picks[places.pick];
   const int64_t axis = node.op == "Gather" ? node.integer("axis", 0) : 0;
   const std::string &from = node.inputs[0];
@@ -363,8 +380,7 @@ bool RowSpreader::spreadGather(Node &node, const Picked &value) {
 }
 
 /// Rows go where they came from: into the sum over all of them, or in place of those.
-bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
-  const Picked places = value;
+bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
   const Pick *pick = &picks[places.pick];
   std::string update = node.inputs[2];
   const Picked *rows = of(update);
@@ -372,7 +388,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
     update = rows->from;
     rows = of(update);
   }
-  if (!rows || rows->kind != Picked::Kind::Rows)
+  if (!rows || rows->kind != Picked::Kind::Rows || of(node.inputs[0]))
     return fail(node, places, "writes something else than rows into the places");
   const bool isOfTwo = pick->isOfTwo;
   const bool isByElement = !pick->elementsOf.empty();
@@ -387,10 +403,9 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
     return fail(node, places, "writes, by something else than their rows, into places");
   pick = &picks[rows->pick];
   const std::string base = node.inputs[0], name = node.outputs[0];
-  const Picked whole = *rows;
   // y[tok] = y[tok] + v adds v.
   bool isSum = reduction == "add";
-  bool isZero = whole.isZero;
+  bool isZero = rows->isZero;
   const Node *sum = model.producer(update);
   while (!isSum && sum && (sum->op == "Reshape" || sum->op == "Identity" || sum->op == "Cast"))
     sum = model.producer(sum->inputs[0]);
@@ -404,9 +419,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
       update = sum->inputs[1 - side];
     }
   // Into zeros.
-  const Node *zeros = model.producer(base);
-  if (!isSum && zeros && zeros->op == "ConstantOfShape")
-    isSum = true;
+  isSum |= isZeros(base);
   std::string added = update;
   if (!isSum || !isZero) {
     std::string any = spreadMask(*pick, update, name);
@@ -435,6 +448,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &value) {
 
 /// Ops that arrange elements.
 bool RowSpreader::spreadArranged(Node &node, Picked rows) {
+  rows.from.clear();
   auto isOtherAxis = [&](int64_t axis) { return axis >= 0 ? axis != rows.axis : rows.hasWidth && axis == -1; };
   if (node.op == "Unsqueeze" || node.op == "Squeeze") {
     const bool adds = node.op == "Unsqueeze";
@@ -501,6 +515,7 @@ bool RowSpreader::spreadRows(Node &node) {
   const bool isFirst = of(node.inputs[0]) != nullptr;
   if (node.op == "Shape" || node.op == "Size") {
     rows.kind = Picked::Kind::Size;
+    rows.isShape = node.op == "Shape";
     picked[node.outputs[0]] = rows;
     return true;
   }

@@ -31,7 +31,7 @@ public:
         constants.insert(op.getResult(0));
       noteShares(op);
       if (StringRef reason = reasonOf(op); !reason.empty())
-        found.push_back({&op, reason});
+        found.push_back({&op, reason.str()});
     }
     return found;
   }

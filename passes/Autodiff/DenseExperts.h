@@ -7,7 +7,7 @@ namespace ztc {
 /// An op that weighs the results of several products by what a top-k chose.
 struct DenseExperts {
   mlir::Operation *op;
-  llvm::StringRef reason; ///< what of it is not understood
+  std::string reason; ///< what of it is not understood
 };
 
 /// Those of a function, in order.

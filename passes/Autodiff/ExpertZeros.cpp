@@ -196,7 +196,7 @@ bool ExpertZeroAnalysis::areDistinct(ArrayRef<TokenColumn> choices) const {
   };
   for (auto [index, one] : llvm::enumerate(choices))
     for (const TokenColumn &other : choices.drop_front(index + 1))
-      if (one.value != other.value && !isTakenFrom(one, other) && !isTakenFrom(other, one))
+      if (!isTakenFrom(one, other) && !isTakenFrom(other, one))
         return false;
   return true;
 }

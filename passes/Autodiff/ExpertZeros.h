@@ -44,8 +44,7 @@ public:
   void learn(mlir::Operation &op) { note(op); }
   /// What is known of `value`; null where nothing is.
   const ExpertZeros *of(mlir::Value value) const;
-  /// Whether a token's choices differ: each is found among what the ones in front of it left over, or they are one
-  /// tensor of places.
+  /// Whether a token's choices differ: each is found among what the ones in front of it left over.
   bool areDistinct(llvm::ArrayRef<TokenColumn> choices) const;
   /// Among how many numbers `value` is the place of the largest, for each token; 0 where it is none.
   int64_t searchedNumbers(mlir::Value value) const { return maxima.contains(value) ? numbers.lookup(value).count : 0; }

@@ -161,9 +161,9 @@ def ExpandDropout : Pass<"ztc-expand-dropout", "mlir::ModuleOp"> {
 def RouteExperts : Pass<"ztc-route-experts", "mlir::ModuleOp"> {
   let summary = "Experts of a mixture compute the tokens that chose them, where they computed all.";
   let description = [{
-    An importer writes a mixture as the sum of what every expert says of every token, times its share, which is 0 where it was not chosen. Where a share is one of K
-    that were placed among zeros, all experts' terms are the same computation with other weights, and a term is 0 where its share is, the sum becomes that of the
-    chosen experts' rows: K of E products for each token, of as many rows as before any choice is known (T K).
+    An importer writes a mixture as the sum of what every expert says of every token, times its share, which is 0 where it was not chosen. Where that is known of a
+    share, all experts' terms are the same computation with other weights, and a term is 0 where its share is, the sum becomes that of the chosen experts' rows: K of E
+    products for each token, of as many rows as before any choice is known (T K).
     ```
     %w0 = graph.slice %shares, [0, 0]                             %order, %places, %starts = graph.route %choices
     %h0 = graph.matmul %x, %a0 {transpose_b}                      %rows = graph.dispatch %x by %order, %places
@@ -171,8 +171,13 @@ def RouteExperts : Pass<"ztc-route-experts", "mlir::ModuleOp"> {
     %y = graph.add %y0, %y1                                       %z = graph.mul %h, %w
                                                                   %y = graph.combine %z by %order, %places
     ```
-    `%a` is the stack of the experts' matrices: a parameter, or their concatenation. Shares multiply what the last product reads. A mixture that does not have this
-    form stays as it is, and a remark says so: experts with dropout of their own, an activation that is not 0 where its operand is.
+    `%a` is the stack of the experts' matrices: a parameter, or their concatenation. Shares multiply what the last product reads.
+
+    Shares are numbers that are placed or added among zeros at the places of a top-k, comparisons of these with an expert's number (one-hot vectors too), a softmax
+    over minus infinity elsewhere, and what is made of such element by element, sliced, or summed over choices; who else reads them does not matter. Experts that
+    compute as one tensor (E, T, F) are written out one by one first. A mixture that does not have this form stays as it is, a remark says what of it was not
+    understood, and one warning of the first of them: shares of all that are as large as the K-th largest, which may be more than K; experts with dropout of their own;
+    an activation that is not 0 where its operand is; results of all experts among which those of the chosen ones are looked up.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }

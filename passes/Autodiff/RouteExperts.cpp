@@ -76,6 +76,12 @@ public:
     return !zeros.weights.empty() && !zeros.inside && isProportional(mixture.terms.front());
   }
 
+  /// What kept `run` from it.
+  std::string reason() const {
+    return obstacle.empty() ? "what they read is not by token"
+                            : "their '" + obstacle.str() + "' is not computed row by row, whatever rows there are";
+  }
+
 private:
   /// Whether rows of a value are multiples of their share: twice that of a share twice as large.
   bool isProportional(Value value) const;
@@ -109,8 +115,16 @@ private:
   Value lift(Value value);
   Value liftOp(Operation *op, RankedTensorType type);
   Value liftProduct(graph::MatmulOp product, RankedTensorType type);
+  Value liftNorm(graph::RmsNormOp norm);
+  Value vectorsOfRows(Value vector, Location where);
   bool weighFirst(Value &term);
   Value besides(ArrayRef<TokenColumn> columns);
+  /// Whether a value is known by the mixture's choices, in whatever order, and no others.
+  bool isOfAllChoices(const ExpertZeros &zeros) const {
+    return zeros.choices.size() == mixture.choices.size() &&
+           llvm::all_of(mixture.choices,
+                        [&](const TokenColumn &choice) { return llvm::is_contained(zeros.choices, choice); });
+  }
   Value weightsOfRows(ArrayRef<Value> shares);
   Value lookUpShares(ArrayRef<Value> shares);
   void route();
@@ -134,6 +148,7 @@ private:
   const int64_t tokens, perToken, rows;
   Value order, places, starts;
   llvm::DenseMap<Value, bool> liftable;
+  StringRef obstacle; ///< the first op that cannot be lifted
   llvm::DenseMap<Value, Value> lifted;
 };
 
@@ -161,7 +176,11 @@ bool RowLifter::canLift(Value value) {
       return false;
     if (peers.isShare(value) || !differs(value) || repeatedVector(value))
       return true;
-    return peers.isComputedFromData(value) && canLiftOp(value.getDefiningOp());
+    Operation *op = value.getDefiningOp();
+    const bool isLiftable = peers.isComputedFromData(value) && canLiftOp(op);
+    if (!isLiftable && op && obstacle.empty())
+      obstacle = op->getName().getStringRef();
+    return isLiftable;
   };
   return liftable[value] = compute();
 }
@@ -179,6 +198,10 @@ bool RowLifter::canLiftOp(Operation *op) {
   auto keepsLead = [&](Value operand) { return canLift(operand) && leadOf(operand) == lead; };
   if (auto softmax = dyn_cast<graph::SoftmaxOp>(op)) // over something else than tokens
     return tensorOf(result).getRank() > lead && keepsLead(softmax.getX());
+  if (auto norm = dyn_cast<graph::RmsNormOp>(op))
+    return keepsLead(norm.getX()) && !peers.isComputedFromData(norm.getWeight()) && tensorOf(result).getRank() > lead;
+  if (auto sum = dyn_cast<graph::ReduceSumOp>(op))
+    return keepsLead(sum.getX()) && llvm::all_of(sum.getAxes(), [&](int64_t axis) { return axis >= int64_t(lead); });
   if (auto slice = dyn_cast<graph::SliceOp>(op))
     return keepsLead(slice.getX());
   if (auto pad = dyn_cast<graph::PadOp>(op))
@@ -227,15 +250,11 @@ Value RowLifter::weightsOfRows(ArrayRef<Value> shares) {
   TokenColumns weights;
   for (auto [expert, share] : llvm::enumerate(shares)) {
     const ExpertZeros &zeros = *analysis.of(share);
-    if (zeros.weights.size() != zeros.choices.size())
+    if (zeros.weights.size() != zeros.choices.size() || !isOfAllChoices(zeros))
       return {};
     TokenColumns own;
-    for (const TokenColumn &choice : mixture.choices) {
-      const auto *found = llvm::find(zeros.choices, choice);
-      if (found == zeros.choices.end())
-        return {};
-      own.push_back(zeros.weights[found - zeros.choices.begin()]);
-    }
+    for (const TokenColumn &choice : mixture.choices)
+      own.push_back(zeros.weights[llvm::find(zeros.choices, choice) - zeros.choices.begin()]);
     if (expert > 0 && own != weights)
       return {};
     weights = std::move(own);
@@ -276,7 +295,10 @@ Value RowLifter::lookUpShares(ArrayRef<Value> shares) {
 Value RowLifter::sharesOfRows(Value share) {
   ArrayRef<Value> all = peers.of(share);
   const RankedTensorType type = tensorOf(share).clone({rows, 1});
-  auto inside = [&](Value one) { return analysis.of(one)->inside; };
+  auto inside = [&](Value one) {
+    const ExpertZeros &zeros = *analysis.of(one);
+    return isOfAllChoices(zeros) ? zeros.inside : std::nullopt;
+  };
   if (const std::optional<double> same = inside(share);
       same && llvm::all_of(all, [&](Value one) { return inside(one) == same; }))
     return graph::makeConstant(builder, loc, type, *same);
@@ -323,6 +345,37 @@ Value RowLifter::stacked(Value first, ArrayRef<int64_t> shape) {
   return reshapeTo(builder, loc, stack, shape);
 }
 
+/// The vector of each row's expert, (T K, width): the product of a column of ones with each expert's vector as a matrix
+/// of one row.
+Value RowLifter::vectorsOfRows(Value vector, Location where) {
+  const int64_t width = tensorOf(vector).getNumElements();
+  Value ones = graph::makeConstant(builder, loc, tensorOf(vector).clone({rows, 1}), 1);
+  Value matrices = stacked(vector, {mixture.count, 1, width});
+  return graph::GroupedMatmulOp::create(builder, where, tensorOf(vector).clone({rows, width}), ones, matrices, starts,
+                                        /*transpose_b=*/false);
+}
+
+/// A norm whose weight may be another one for each expert.
+Value RowLifter::liftNorm(graph::RmsNormOp norm) {
+  Value x = lift(norm.getX()), weight = norm.getWeight();
+  const Location where = locationOf(norm);
+  const double epsilon = norm.getEpsilon().convertToDouble();
+  Value common = differs(weight) ? graph::makeConstant(builder, loc, tensorOf(weight), 1) : weight;
+  Value unit = graph::RmsNormOp::create(builder, where, x, common, epsilon);
+  unit.getDefiningOp()->setDiscardableAttrs(norm->getDiscardableAttrDictionary());
+  if (common == weight)
+    return unit;
+  Value each = vectorsOfRows(weight, where);
+  // Rows may be of several heads, each with the same vector.
+  SmallVector<int64_t> shape(tensorOf(unit).getRank(), 1);
+  shape.front() = rows;
+  shape.back() = tensorOf(weight).getDimSize(0);
+  each = reshapeTo(builder, loc, each, shape);
+  if (each.getType() != unit.getType())
+    each = graph::BroadcastOp::create(builder, loc, unit.getType(), each);
+  return graph::MulOp::create(builder, where, unit, each);
+}
+
 Value RowLifter::lift(Value value) {
   if (Value known = lifted.lookup(value))
     return known;
@@ -331,12 +384,7 @@ Value RowLifter::lift(Value value) {
     if (peers.isShare(value))
       return reshapeTo(builder, loc, sharesOfRows(value), type.getShape());
     if (Value vector = repeatedVector(value)) {
-      // The product of a column of ones with each expert's vector as a matrix of one row.
-      const int64_t width = type.getShape().back();
-      Value ones = graph::makeConstant(builder, loc, type.clone({rows, 1}), 1);
-      Value matrices = stacked(vector, {mixture.count, 1, width});
-      Value repeated = graph::GroupedMatmulOp::create(builder, locationOf(value), type.clone({rows, width}), ones,
-                                                      matrices, starts, /*transpose_b=*/false);
+      Value repeated = vectorsOfRows(vector, locationOf(value));
       return reshapeTo(builder, loc, repeated, type.getShape());
     }
     if (!differs(value)) {
@@ -369,6 +417,8 @@ Value RowLifter::liftOp(Operation *op, RankedTensorType type) {
   const Location where = locationOf(op->getResult(0));
   if (auto product = dyn_cast<graph::MatmulOp>(op)) {
     made = liftProduct(product, type).getDefiningOp();
+  } else if (auto norm = dyn_cast<graph::RmsNormOp>(op)) {
+    return liftNorm(norm);
   } else if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
     return reshapeTo(builder, loc, lift(reshape.getX()), type.getShape());
   } else {
@@ -381,6 +431,12 @@ Value RowLifter::liftOp(Operation *op, RankedTensorType type) {
     made->setAttrs(op->getAttrDictionary());
     if (auto slice = dyn_cast<graph::SliceOp>(made))
       slice.setOffsets(SmallVector<int64_t>(slice.getOffsets().drop_front(dropped)));
+    if (auto sum = dyn_cast<graph::ReduceSumOp>(made)) {
+      SmallVector<int64_t> axes(sum.getAxes());
+      for (int64_t &axis : axes)
+        axis -= dropped;
+      sum.setAxes(axes);
+    }
     if (auto pad = dyn_cast<graph::PadOp>(made))
       pad.setLow(SmallVector<int64_t>(pad.getLow().drop_front(dropped)));
     if (auto concat = dyn_cast<graph::ConcatOp>(made))
@@ -440,7 +496,7 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
       const std::string most = std::to_string(mixture.choices.size()) + " of " + std::to_string(mixture.count);
       auto *whole = llvm::find_if(unstacked, [&](UnstackedSum &one) { return mixture.sums.contains(one.sum); });
       Operation *stacked = whole == unstacked.end() ? nullptr : whole->stacked;
-      const StringRef reason = route(mixture, peers, analysis);
+      const std::string reason = route(mixture, peers, analysis);
       if (reason.empty()) {
         if (stacked)
           unstacked.erase(whole);
@@ -460,14 +516,14 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
       if (!known.contains(other.op))
         dense.push_back(other);
     for (const DenseExperts &one : dense)
-      remark::missed(one.op->getLoc(), options) << "every expert computes every token: " << one.reason.str();
+      remark::missed(one.op->getLoc(), options) << "every expert computes every token: " << one.reason;
     // Once: other functions are made of the same graph.
     if (!dense.empty() && (graph::isEntry(function, graph::Entry::Eval) || !function->hasAttr(graph::kEntry)))
       warn(dense, choices);
   }
 
   /// Lets the chosen experts compute a mixture's tokens; else nothing is changed, and the result says why.
-  static StringRef route(Mixture &mixture, ExpertPeers &peers, const ExpertZeroAnalysis &analysis) {
+  static std::string route(Mixture &mixture, ExpertPeers &peers, const ExpertZeroAnalysis &analysis) {
     if (mixture.terms.empty())
       return "what an expert adds is not 0 where its share is 0";
     if (!peers.compare(mixture))
@@ -476,7 +532,7 @@ struct RouteExperts : impl::RouteExpertsBase<RouteExperts> {
     if (!lifter.areTermsOfChoices())
       return "a token may choose one expert twice";
     if (!lifter.run())
-      return "they have an op that asks which token it computes, as dropout does";
+      return lifter.reason();
     return "";
   }
 };

@@ -85,8 +85,9 @@ private:
     if (auto concat = dyn_cast<graph::ConcatOp>(op); concat && int64_t(concat.getAxis()) == dimensionOf(digit, to) &&
                                                      concat.getInputs().size() == size_t(digit.size))
       return tensorOf(concat.getInputs()[expert]).getShape() == ArrayRef(shape) ? concat.getInputs()[expert] : Value();
-    if (!isByElement(op))
-      return {};
+    const bool isAcrossExperts = isa<graph::SoftmaxOp>(op) && *dimensionOf(digit, to) == int64_t(to.size()) - 1;
+    if (!isByElement(op) || isAcrossExperts)
+      return sliceOf(value, digit);
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       operands.push_back(of(operand, digit));

@@ -4,6 +4,7 @@
 // REMARK: [Passed] mixture {{.*}}Function=compared
 // REMARK: [Passed] mixture {{.*}}Function=hidden
 // REMARK: [Passed] mixture {{.*}}Function=hidden
+// REMARK: [Passed] mixture {{.*}}Function=normed
 // REMARK: [Missed] mixture {{.*}}Function=twice{{.*}}a token may choose one expert twice
 
 // (w * (i == e)).sum(-1): the shares of the rows are w. What else the sum adds stays in it.
@@ -137,6 +138,53 @@ func.func @hidden(%x: tensor<4x4xf32>, %logits: tensor<4x3xf32>, %w0: tensor<4x4
   %u2 = graph.tanh %qt2 : tensor<4x4xf32>
   %qy2 = graph.add %qy1, %u2 : tensor<4x4xf32>
   return %py2, %qy2, %auxiliary : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x1xf32>
+}
+
+// -----
+
+// Experts with a norm of their own: its weight is looked up for each row by a product with a column of ones.
+// CHECK-LABEL: func.func @normed
+// CHECK:         %[[UNIT:.*]] = graph.rms_norm %{{.*}} : tensor<4x4xf32>, tensor<4xf32>
+// CHECK:         %[[EACH:.*]] = graph.grouped_matmul %{{.*}} : tensor<4x1xf32>, tensor<3x1x4xf32>, tensor<4xi32> -> tensor<4x4xf32>
+// CHECK:         %[[NORMED:.*]] = graph.mul %[[UNIT]], %[[EACH]]
+// CHECK:         graph.combine
+func.func @normed(%x: tensor<4x4xf32>, %logits: tensor<4x3xf32>, %w0: tensor<4x4xf32> {graph.role = #graph.role<parameter>}, %w1: tensor<4x4xf32> {graph.role = #graph.role<parameter>}, %w2: tensor<4x4xf32> {graph.role = #graph.role<parameter>}, %g0: tensor<4xf32> {graph.role = #graph.role<parameter>}, %g1: tensor<4xf32> {graph.role = #graph.role<parameter>}, %g2: tensor<4xf32> {graph.role = #graph.role<parameter>}) -> tensor<4x4xf32> {
+  %iota = graph.iota 1 : tensor<4x3xi32>
+  %place = graph.cast %iota : tensor<4x3xi32> -> tensor<4x3xf32>
+  %end = graph.constant dense<2.0> : tensor<4x3xf32>
+  %none = graph.constant dense<-1.0> : tensor<4x3xf32>
+  %low = graph.constant dense<0xFF800000> : tensor<4x3xf32>
+  %ends = graph.constant dense<2.0> : tensor<4x1xf32>
+  %back = graph.sub %end, %place : tensor<4x3xf32>
+  %m0 = graph.reduce_max %logits, [1] : tensor<4x3xf32> -> tensor<4x1xf32>
+  %mm0 = graph.broadcast %m0 : tensor<4x1xf32> -> tensor<4x3xf32>
+  %eq0 = graph.compare eq, %logits, %mm0 : tensor<4x3xf32> -> tensor<4x3xi1>
+  %sel0 = graph.select %eq0, %back, %none : tensor<4x3xi1>, tensor<4x3xf32>
+  %r0 = graph.reduce_max %sel0, [1] : tensor<4x3xf32> -> tensor<4x1xf32>
+  %at0 = graph.sub %ends, %r0 : tensor<4x1xf32>
+  %c0 = graph.cast %at0 : tensor<4x1xf32> -> tensor<4x1xi32>
+  %zeros = graph.constant dense<0.0> : tensor<4x3xf32>
+  %e = graph.broadcast %c0 : tensor<4x1xi32> -> tensor<4x3xi32>
+  %is = graph.compare eq, %e, %iota : tensor<4x3xi32> -> tensor<4x3xi1>
+  %all = graph.select %is, %logits, %zeros : tensor<4x3xi1>, tensor<4x3xf32>
+  %s0 = graph.slice %all, [0, 0] : tensor<4x3xf32> -> tensor<4x1xf32>
+  %n0 = graph.rms_norm %x, %g0, 1.0e-05 : tensor<4x4xf32>, tensor<4xf32>
+  %h0 = graph.matmul %n0, %w0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %b0 = graph.broadcast %s0 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %t0 = graph.mul %h0, %b0 : tensor<4x4xf32>
+  %s1 = graph.slice %all, [0, 1] : tensor<4x3xf32> -> tensor<4x1xf32>
+  %n1 = graph.rms_norm %x, %g1, 1.0e-05 : tensor<4x4xf32>, tensor<4xf32>
+  %h1 = graph.matmul %n1, %w1 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %b1 = graph.broadcast %s1 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %t1 = graph.mul %h1, %b1 : tensor<4x4xf32>
+  %y1 = graph.add %t0, %t1 : tensor<4x4xf32>
+  %s2 = graph.slice %all, [0, 2] : tensor<4x3xf32> -> tensor<4x1xf32>
+  %n2 = graph.rms_norm %x, %g2, 1.0e-05 : tensor<4x4xf32>, tensor<4xf32>
+  %h2 = graph.matmul %n2, %w2 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %b2 = graph.broadcast %s2 : tensor<4x1xf32> -> tensor<4x4xf32>
+  %t2 = graph.mul %h2, %b2 : tensor<4x4xf32>
+  %y2 = graph.add %y1, %t2 : tensor<4x4xf32>
+  return %y2 : tensor<4x4xf32>
 }
 
 // -----
