@@ -217,7 +217,17 @@ void ExpertZeroAnalysis::note(Operation &op) {
     zeros[result] = std::move(*found);
 }
 
-/// N - 1 - max(is the maximum ? N - 1 - place : -1): importers write the first place of a maximum so.
+/// Whether `value` is below 0, or 0 where `x` is a number and `otherwise` where it is none.
+static bool isBelowPlaces(Value value, Value x, Value otherwise) {
+  if (Numeral number = splatOf(value))
+    return *number < 0;
+  auto select = value.getDefiningOp<graph::SelectOp>();
+  auto compare = select ? select.getCondition().getDefiningOp<graph::CompareOp>() : graph::CompareOp();
+  return compare && compare.getPredicate() == graph::Comparison::Equal && compare.getA() == x && compare.getB() == x &&
+         splatOf(select.getA()) == 0.0 && select.getB() == otherwise;
+}
+
+/// N - 1 - max(is the maximum ? N - 1 - place : none): importers write the first place of a maximum so.
 std::optional<ExpertZeroAnalysis::Numbers> ExpertZeroAnalysis::placeOfMaximum(Operation &op) {
   auto last = dyn_cast<graph::SubOp>(op);
   const Numeral end = last ? splatOf(last.getA()) : std::nullopt;
@@ -225,8 +235,8 @@ std::optional<ExpertZeroAnalysis::Numbers> ExpertZeroAnalysis::placeOfMaximum(Op
   auto select = most ? most.getX().getDefiningOp<graph::SelectOp>() : graph::SelectOp();
   auto backward = select ? select.getA().getDefiningOp<graph::SubOp>() : graph::SubOp();
   auto compare = select ? select.getCondition().getDefiningOp<graph::CompareOp>() : graph::CompareOp();
-  if (!backward || splatOf(backward.getA()) != end || splatOf(select.getB()).value_or(0) >= 0 || !compare ||
-      compare.getPredicate() != graph::Comparison::Equal)
+  if (!backward || splatOf(backward.getA()) != end || !compare || compare.getPredicate() != graph::Comparison::Equal ||
+      !isBelowPlaces(select.getB(), compare.getA(), backward))
     return std::nullopt;
   const int64_t count = int64_t(*end) + 1;
   const std::optional<Digit> places = countedDigit(backward.getB());
