@@ -20,6 +20,7 @@
 #include "frontends/onnx/RunningSums.h"
 #include "frontends/onnx/Sequences.h"
 #include "frontends/onnx/SizeAdvice.h"
+#include "frontends/onnx/TableLimits.h"
 #include "frontends/onnx/Ties.h"
 #include "frontends/onnx/UnreadTensors.h"
 #include "frontends/onnx/WeightFacts.h"
@@ -291,7 +292,17 @@ private:
       result = fixed >= 0 ? fixed : wanted ? int64_t(wanted) : otherwise;
       return success();
     };
-    int64_t defaultSequence = report.positionLimit ? std::min<int64_t>(report.positionLimit, 2048) : 2048;
+    constexpr int64_t kUsualSequence = 2048, kLongestProbe = int64_t(1) << 20;
+    std::optional<TableLimit> table;
+    // A config.json, and another frontend's graph, say it themselves.
+    if (!report.positionLimit && options.message.empty() && fixedSequence < 0)
+      table = findTableLimit(
+          *model, liveness,
+          {fixedBatch < 0 ? 1 : fixedBatch, std::clamp<int64_t>(int64_t(options.seq), kUsualSequence, kLongestProbe)});
+    if (table)
+      report.positionLimit = table->sequence;
+    int64_t defaultSequence =
+        report.positionLimit ? std::min<int64_t>(report.positionLimit, kUsualSequence) : kUsualSequence;
     auto otherwise = [&](unsigned dimension, int64_t usual) {
       int64_t fixed = fixedByLogits(*model, liveness, dimension);
       return fixed > 0 ? fixed : usual;
@@ -299,6 +310,9 @@ private:
     if (failed(choose(fixedBatch, options.batch, otherwise(0, 1), "batch", binding.batch)) ||
         failed(choose(fixedSequence, options.seq, otherwise(1, defaultSequence), "sequence", binding.sequence)))
       return failure();
+    if (table && binding.sequence > table->sequence)
+      return fail("--seq=" + llvm::Twine(table->sequence) + " at most, not " + llvm::Twine(binding.sequence) + ": " +
+                  importer::describe(*table));
     if (report.positionLimit && binding.sequence > report.positionLimit)
       return fail("sequence " + llvm::Twine(binding.sequence) + " is above the position limit " +
                   llvm::Twine(report.positionLimit) + " of the model");

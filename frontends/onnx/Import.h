@@ -38,7 +38,7 @@ struct ImportReport {
   int64_t opset = 0;
   int64_t batch = 0, seq = 0; ///< as bound
   bool isSymbolic = false;    ///< batch and sequence were free
-  int64_t positionLimit = 0;  ///< 0: unknown
+  int64_t positionLimit = 0;  ///< config.json's, else that of the graph's tables; 0: unknown
   int64_t layers = 0, vocabulary = 0;
   std::map<std::string, unsigned> onnxOps;  ///< nodes by op
   unsigned evaluatedNodes = 0;              ///< nodes that do not depend on data

@@ -143,6 +143,21 @@ def frozen(work):
     check("it is named for the export too", done.returncode == 0, done.stderr[-200:])
 
 
+def lengths(work):
+    """A table of positions says how long a row is where nobody does: for a plan, for the file that gets its weights, and for one that is asked for more."""
+    model, weights, plan = GOLDEN / "families" / "mingpt" / "model.onnx", GOLDEN / "families" / "mingpt" / "model.safetensors", work / "long.bin"
+    done = run("ztc", "compile", model, f"--weights={weights}", "--precision=fp32", "--target=host", "-o", plan)
+    check("length: as many tokens as the table has rows", "micro-batch 1 x 64" in done.stdout and "taken as 1 and 64" in done.stderr, done.stdout + done.stderr)
+    rows = array.array("q", [i * i * 7 % 61 for i in range(64)])
+    write_safetensors(work / "long.safetensors", {key: ([1, 1, 64], rows) for key in ("input_ids", "labels")})
+    run("ztc-run", plan, f"--data={work / 'long.safetensors'}", "--steps=1", "--device=cpu", f"--export={work / 'long'}", "--export-dtype=fp32")
+    done = run("ztc", "export", model, f"--weights={work / 'long'}", "-o", work / "long.onnx", expect=None)
+    check("length: the export needs none", done.returncode == 0 and (work / "long.onnx").exists(), done.stderr[-300:])
+    for command in ("compile", "check", "memory"):
+        done = run("ztc", command, model, f"--weights={weights}", "--seq=65", *(["-o", plan] if command == "compile" else []), expect=1)
+        check(f"length: {command} says what the table allows", "--seq=64 at most, not 65: the table 'pos_emb' has 64 rows" in done.stdout + done.stderr, done.stdout + done.stderr)
+
+
 with scratch() as work:
     for model in sorted([*GOLDEN.glob("*/model.onnx"), *(GOLDEN / "families").glob("*/model.onnx")]):
         data, weights = model.parent / "data.safetensors", model.parent / "model.safetensors"
@@ -157,6 +172,7 @@ with scratch() as work:
         external(work, trained)
         checkpoint(work)
         frozen(work)
+        lengths(work)
     fixtures = os.environ.get("ZTC_FIXTURES")
     for model in sorted(pathlib.Path(fixtures).glob("*-tiny*/*.onnx")) if fixtures else []:
         name = f"{model.parent.name}/{model.stem}"

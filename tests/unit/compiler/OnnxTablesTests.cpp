@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace ztc;
 using namespace ztc::test;
@@ -225,6 +226,79 @@ TEST_F(Tables, BatchThatTheExporterFixedIsSaid) {
   Imported imported = importWriter(writer, {}, /*batch=*/0); // as the graph wants it
   ASSERT_TRUE(imported.module) << imported.errors;
   EXPECT_EQ(imported.report.batch, 1u);
+}
+
+/// Positions from `first` on as rows of a table, looked up or cut off; x are the rows of the tokens.
+OnnxWriter withPositions(bool isSliced, int64_t first = 0) {
+  OnnxWriter writer;
+  writer.input("input_ids", ElementType::I64, {"b", "s"});
+  writer.output("logits", ElementType::F32, {"b", "s", V});
+  writer.floats("embed.weight", {V, H}, table);
+  writer.floats("head.weight", {H, V}, head);
+  writer.floats("positions.weight", {P, H}, positions);
+  writer.integers("first", {}, {first});
+  writer.integers("firsts", {1}, {first});
+  writer.integers("zero", {1}, {0});
+  writer.integers("one", {}, {1});
+  writer.node("Shape", {"input_ids"}, {"length"}, {{"start", int64_t(1)}});
+  writer.node("Gather", {"embed.weight", "input_ids"}, {"x"});
+  if (isSliced) {
+    writer.node("Add", {"length", "firsts"}, {"end"});
+    writer.node("Slice", {"positions.weight", "firsts", "end", "zero"}, {"rows"});
+  } else {
+    writer.node("Squeeze", {"length"}, {"count"});
+    writer.node("Add", {"count", "first"}, {"end"});
+    writer.node("Range", {"first", "end", "one"}, {"places"});
+    writer.node("Gather", {"positions.weight", "places"}, {"rows"});
+  }
+  writer.node("Add", {"x", "rows"}, {"y"});
+  writer.node("MatMul", {"y", "head.weight"}, {"logits"});
+  return writer;
+}
+
+TEST_F(Tables, ATableSaysHowLongASequenceIs) {
+  for (bool isSliced : {false, true})
+    for (int64_t first : {0, 2}) {
+      const std::string path = folder.write("model.onnx", withPositions(isSliced, first).bytes());
+      ImportOptions options;
+      Imported imported = import(path, options); // without a sequence: as long as the table is
+      ASSERT_TRUE(imported.module) << imported.errors;
+      EXPECT_EQ(imported.report.seq, uint64_t(P - first));
+      EXPECT_EQ(imported.report.positionLimit, P - first);
+      options.seq = 2;
+      Imported shorter = import(path, options);
+      ASSERT_TRUE(shorter.module) << shorter.errors;
+      EXPECT_EQ(shorter.report.seq, 2u);
+      EXPECT_EQ(shorter.report.positionLimit, P - first);
+      for (uint64_t length : {uint64_t(P - first + 1), uint64_t(4000), uint64_t(1) << 31}) {
+        options.seq = length;
+        Imported longer = import(path, options);
+        EXPECT_EQ(longer.errorCount, 1u) << longer.errors;
+        EXPECT_THAT(longer.errors, HasSubstr("--seq=" + std::to_string(P - first) + " at most, not " +
+                                             std::to_string(length) + ": the table 'positions.weight' has 6 rows"));
+      }
+    }
+}
+
+/// Rows that data choose limit nothing, and nor does a table that is read as a whole.
+TEST_F(Tables, OtherTablesDoNotSayIt) {
+  OnnxWriter writer;
+  writer.input("input_ids", ElementType::I64, {"b", "s"});
+  writer.output("logits", ElementType::F32, {"b", "s", V});
+  writer.floats("embed.weight", {V, H}, table);
+  writer.floats("head.weight", {H, V}, head);
+  writer.floats("scales.weight", {P, H}, positions);
+  writer.integers("zero", {1}, {0});
+  writer.integers("far", {1}, {std::numeric_limits<int64_t>::max()});
+  writer.node("Gather", {"embed.weight", "input_ids"}, {"x"});
+  writer.node("Slice", {"scales.weight", "zero", "far", "zero"}, {"all"});
+  writer.node("ReduceMean", {"all"}, {"mean"}, {{"keepdims", int64_t(0)}});
+  writer.node("Mul", {"x", "mean"}, {"y"});
+  writer.node("MatMul", {"y", "head.weight"}, {"logits"});
+  Imported imported = import(folder.write("model.onnx", writer.bytes()), {});
+  ASSERT_TRUE(imported.module) << imported.errors;
+  EXPECT_EQ(imported.report.seq, 2048u);
+  EXPECT_EQ(imported.report.positionLimit, 0);
 }
 
 } // namespace
