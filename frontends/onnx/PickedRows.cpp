@@ -359,6 +359,8 @@ bool RowSpreader::spreadGather(Node &node, const Picked &places) {
   const std::string &from = node.inputs[0];
   const bool isWhole = places.kind == Picked::Kind::Grid;
   const int64_t rowColumn = pick.isChoiceFirst ? 1 : 0;
+  if (isWhole && (node.op != "GatherND" || places.axis != 0))
+    return fail(node, places, "looks up something by the places");
   if (isWhole ? !pick.hasChoices
               : places.columns.size() == 1 && places.columns[0] == rowColumn && pick.elementsOf.empty()) {
     Picked rows;
@@ -408,7 +410,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
   const std::string mask = isByElement ? pick->elementsOf : pick->mask;
   const bool isSameMask = picks[rows->pick].mask == mask;
   const int64_t rowColumn = pick->isChoiceFirst ? 1 : 0;
-  const bool isByRow = places.kind == Picked::Kind::Grid ? isByElement || !pick->hasChoices
+  const bool isByRow = places.kind == Picked::Kind::Grid ? places.axis == 0 && (isByElement || !pick->hasChoices)
                                                          : places.columns.size() == 1 && places.columns[0] == rowColumn;
   const std::string reduction = node.text("reduction", "none");
   if (!isSameMask || !isByRow || node.integer("axis", 0) != 0 || rows->axis != 0 ||
