@@ -33,6 +33,9 @@ std::optional<int64_t> choicesFromEnd(const Model &model, StringRef mask) {
     return node->outputs.size() > 1 && mask == node->outputs[1] && node->integer("axis", -1) == -1
                ? std::optional<int64_t>(0)
                : std::nullopt;
+  if (node->op == "ArgMax") // the one choice, in a dimension of its own
+    return node->integer("keepdims", 1) != 0 && node->integer("axis", 0) == -1 ? std::optional<int64_t>(0)
+                                                                               : std::nullopt;
   auto ofInput = [&](unsigned input) { return choicesFromEnd(model, node->inputs[input]); };
   if (node->op == "Equal") {
     for (unsigned side : {0u, 1u}) {

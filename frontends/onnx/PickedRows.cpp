@@ -31,7 +31,7 @@ struct Picked {
   unsigned pick = 0;
   llvm::SmallVector<int64_t, 2> columns;
   std::string from;       ///< Rows: what they are rows of, where they are just these. Flat: whose elements
-  int64_t axis = 0;       ///< Rows: the dimension of the rows
+  int64_t axis = 0;       ///< Rows, Grid: the dimension of the rows
   bool isZero = false;    ///< Rows: 0 where nothing was picked
   bool hasWidth = false;  ///< Rows: the last dimension is another one than that of the rows
   bool isShape = false;   ///< Size: those of all dimensions of rows
@@ -194,6 +194,7 @@ bool RowSpreader::spreadPick(Node &node) {
   picks.push_back(std::move(pick));
   Picked grid;
   grid.kind = Picked::Kind::Grid;
+  grid.axis = 1;
   grid.pick = unsigned(picks.size() - 1);
   picked[node.outputs[0]] = grid;
   isKept = false;
@@ -253,18 +254,30 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &place) {
     return true;
   }
   const bool isGrid = place.kind == Picked::Kind::Grid;
-  if (isGrid && node.op == "Transpose")
-    return define(0, Picked::Kind::Grid, {});
-  if (isGrid && node.op == "Split") {
+  if (isGrid && node.op == "Transpose") {
+    define(0, Picked::Kind::Grid, {});
+    picked[node.outputs[0]].axis = 1 - place.axis;
+    return true;
+  }
+  auto isOfDimensions = [&](int64_t axis) { return axis == 1 - place.axis || axis == -1 - place.axis; };
+  if (isGrid && node.op == "Split" && isOfDimensions(node.integer("axis", 0))) {
     for (unsigned output = 0; output < node.outputs.size(); ++output)
       define(output, Picked::Kind::Columns, {int64_t(output)});
     return true;
   }
   if (isGrid && (node.op == "Slice" || node.op == "Gather")) {
-    std::optional<std::vector<int64_t>> first = integers(node.inputs[1]);
-    if (first && first->size() == 1)
+    const bool isSlice = node.op == "Slice";
+    const std::optional<std::vector<int64_t>> first = integers(node.inputs[1]);
+    const std::optional<std::vector<int64_t>> end = isSlice ? integers(node.inputs[2]) : std::nullopt;
+    const int64_t axis =
+        isSlice ? axesOf(model, node, 3).value_or(std::vector<int64_t>{0}).front() : node.integer("axis", 0);
+    const bool isOne = first && first->size() == 1 && (*first)[0] >= 0 &&
+                       (!isSlice || (end && end->size() == 1 && (*end)[0] == (*first)[0] + 1));
+    if (isOne && isOfDimensions(axis))
       return define(0, Picked::Kind::Columns, {(*first)[0]});
   }
+  if (isGrid && picks[place.pick].hasChoices)
+    return fail(node, place, "computes with the places");
   const bool isOne = node.op == "Max" && node.inputs.size() == 1;
   if (isOneOf(node.op, "Squeeze Unsqueeze Expand Reshape Identity Cast") || isOne)
     return define(0, isGrid ? Picked::Kind::Columns : place.kind,
@@ -346,6 +359,8 @@ bool RowSpreader::spreadGather(Node &node, const Picked &places) {
   const std::string &from = node.inputs[0];
   const bool isWhole = places.kind == Picked::Kind::Grid;
   const int64_t rowColumn = pick.isChoiceFirst ? 1 : 0;
+  if (isWhole && (node.op != "GatherND" || places.axis != 0))
+    return fail(node, places, "looks up something by the places");
   if (isWhole ? !pick.hasChoices
               : places.columns.size() == 1 && places.columns[0] == rowColumn && pick.elementsOf.empty()) {
     Picked rows;
@@ -395,7 +410,7 @@ bool RowSpreader::spreadScatter(Node &node, const Picked &places) {
   const std::string mask = isByElement ? pick->elementsOf : pick->mask;
   const bool isSameMask = picks[rows->pick].mask == mask;
   const int64_t rowColumn = pick->isChoiceFirst ? 1 : 0;
-  const bool isByRow = places.kind == Picked::Kind::Grid ? isByElement || !pick->hasChoices
+  const bool isByRow = places.kind == Picked::Kind::Grid ? places.axis == 0 && (isByElement || !pick->hasChoices)
                                                          : places.columns.size() == 1 && places.columns[0] == rowColumn;
   const std::string reduction = node.text("reduction", "none");
   if (!isSameMask || !isByRow || node.integer("axis", 0) != 0 || rows->axis != 0 ||

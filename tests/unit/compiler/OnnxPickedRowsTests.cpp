@@ -124,6 +124,15 @@ TEST(OnnxPickedRows, ThatAListOfNumbersPicksAreRefused) {
   refusedRows(finishedRows(writer, "y"), "node 'total' (ReduceSum) does not compute each by itself");
 }
 
+TEST(OnnxPickedRows, OfWhichTheFirstIsTakenAreRefused) {
+  OnnxWriter writer = pickedModel();
+  writer.integers("first", {}, {0});
+  writer.node("Gather", {"tokens", "first"}, {"place"}, {{"axis", int64_t(0)}}, "", "front");
+  writer.node("Gather", {"x", "place"}, {"row"});
+  writer.node("Add", {"x", "row"}, {"y"});
+  refusedRows(finishedRows(writer, "y"), "node 'front' (Gather) computes with the places of the rows that node 'pick'");
+}
+
 TEST(OnnxPickedRows, OfWhichTheMeanIsTakenAreRefused) {
   OnnxWriter writer = pickedModel();
   writer.integers("first", {1}, {0});
