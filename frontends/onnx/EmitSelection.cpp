@@ -20,7 +20,8 @@ Expr indexOfLargest(const Expr &x, bool last) {
   Expr place = x.with(iotaOf(x.builder(), x.loc(), x.type().getShape(), x.rank() - 1));
   place = castTo(place, x.builder().getF32Type());
   Expr rank = last ? place : double(n - 1) - place;
-  Expr isNumber = x == x, found = reduceMaxLast(select(isMost, rank, select(isNumber, zeroLike(rank), rank)));
+  Expr isNumber = x <= constantLike(x, std::numeric_limits<double>::infinity());
+  Expr found = reduceMaxLast(select(isMost, rank, select(isNumber, zeroLike(rank), rank)));
   return last ? found : double(n - 1) - found;
 }
 
