@@ -165,7 +165,9 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
   if (!session.isValid())
     return 2;
   if (failed(session.run(Phase::Import))) {
-    if (base.empty() && session.importReport().opset) // else it is not an ONNX file
+    const ImportReport &report = session.importReport();
+    const bool isTooLong = report.positionLimit && !report.seq; // no sequence was taken
+    if (base.empty() && report.opset && !isTooLong)             // without an opset it is not an ONNX file
       llvm::errs() << "ztc: --base=DIR, the checkpoint that the graph was exported from, tells what the exporter "
                       "folded, joined or renamed\n";
     return 1;
