@@ -6,6 +6,7 @@
 #include "passes/Autodiff/Mixture.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -78,9 +79,7 @@ Numeral foldElement(Operation *op, ArrayRef<Numeral> known) {
   if (known.size() != 2)
     return std::nullopt;
   const Numeral a = known[0], b = known[1];
-  if (isa<graph::MulOp, graph::SwigluOp>(op) && (a == 0.0 || b == 0.0))
-    return 0;
-  if (isa<graph::DivOp>(op) && a == 0.0)
+  if ((isa<graph::MulOp, graph::SwigluOp>(op) && (a == 0.0 || b == 0.0)) || (isa<graph::DivOp>(op) && a == 0.0))
     return 0;
   if (auto logic = dyn_cast<graph::LogicOp>(op))
     return foldLogic(logic.getFunction(), a, b);
@@ -223,8 +222,9 @@ static bool isBelowPlaces(Value value, Value x, Value otherwise) {
     return *number < 0;
   auto select = value.getDefiningOp<graph::SelectOp>();
   auto compare = select ? select.getCondition().getDefiningOp<graph::CompareOp>() : graph::CompareOp();
-  return compare && compare.getPredicate() == graph::Comparison::Equal && compare.getA() == x && compare.getB() == x &&
-         splatOf(select.getA()) == 0.0 && select.getB() == otherwise;
+  return compare && compare.getPredicate() == graph::Comparison::LessOrEqual && compare.getA() == x &&
+         splatOf(compare.getB()) == std::numeric_limits<double>::infinity() && splatOf(select.getA()) == 0.0 &&
+         select.getB() == otherwise;
 }
 
 /// N - 1 - max(is the maximum ? N - 1 - place : none): importers write the first place of a maximum so.

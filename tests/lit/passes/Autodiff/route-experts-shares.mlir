@@ -38,7 +38,12 @@ func.func @compared(%x: tensor<4x4xf32>, %logits: tensor<4x3xf32>, %w: tensor<4x
   %m1 = graph.reduce_max %x0, [1] : tensor<4x3xf32> -> tensor<4x1xf32>
   %mm1 = graph.broadcast %m1 : tensor<4x1xf32> -> tensor<4x3xf32>
   %eq1 = graph.compare eq, %x0, %mm1 : tensor<4x3xf32> -> tensor<4x3xi1>
-  %sel1 = graph.select %eq1, %back, %none : tensor<4x3xi1>, tensor<4x3xf32>
+  // As importers write it: a NaN is larger than any number.
+  %infinity = graph.constant dense<0x7F800000> : tensor<4x3xf32>
+  %zeros = graph.constant dense<0.0> : tensor<4x3xf32>
+  %number1 = graph.compare le, %x0, %infinity : tensor<4x3xf32> -> tensor<4x3xi1>
+  %none1 = graph.select %number1, %zeros, %back : tensor<4x3xi1>, tensor<4x3xf32>
+  %sel1 = graph.select %eq1, %back, %none1 : tensor<4x3xi1>, tensor<4x3xf32>
   %r1 = graph.reduce_max %sel1, [1] : tensor<4x3xf32> -> tensor<4x1xf32>
   %at1 = graph.sub %ends, %r1 : tensor<4x1xf32>
   %c1 = graph.cast %at1 : tensor<4x1xf32> -> tensor<4x1xi32>
