@@ -213,7 +213,7 @@ bool RowLifter::canLiftOp(Operation *op) {
   return false;
 }
 
-/// Columns as one matrix, (T, K).
+/// Columns as one matrix, (T, K), of the type of the first one: numbers of experts may be integers or floats.
 Value RowLifter::besides(ArrayRef<TokenColumn> columns) {
   auto isWhole = [&](auto one) {
     return one.value() == TokenColumn{columns[0].value, int64_t(one.index()), int64_t(columns.size())};
@@ -223,6 +223,7 @@ Value RowLifter::besides(ArrayRef<TokenColumn> columns) {
   SmallVector<Value> parts;
   for (const TokenColumn &column : columns) {
     Value all = reshapeTo(builder, loc, column.value, {tokens, column.perToken});
+    all = graph::castTo(graph::Expr(builder, loc, all), tensorOf(columns[0].value).getElementType()).value();
     const RankedTensorType one = tensorOf(all).clone({tokens, 1});
     parts.push_back(column.perToken == 1
                         ? all
