@@ -227,4 +227,15 @@ std::optional<Digit> countedDigit(Value value) {
   return std::nullopt;
 }
 
+std::optional<Digit> countedDownDigit(Value value, double end) {
+  if (auto difference = value.getDefiningOp<graph::SubOp>())
+    return splatOf(difference.getA()) == end ? countedDigit(difference.getB()) : std::nullopt;
+  if (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    return countedDownDigit(reshape.getX(), end);
+  if (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+    if (std::optional<Digit> digit = countedDownDigit(broadcast.getX(), end))
+      return repeatedDigit(*digit, tensorOf(broadcast.getX()).getShape(), tensorOf(value).getShape());
+  return std::nullopt;
+}
+
 } // namespace ztc

@@ -37,4 +37,7 @@ std::optional<RowIndices> rowIndices(mlir::Value indices, int64_t elements);
 /// another number.
 std::optional<Digit> countedDigit(mlir::Value value);
 
+/// The digit that a number counts down from `end`: element p is end - p / stride % size.
+std::optional<Digit> countedDownDigit(mlir::Value value, double end);
+
 } // namespace ztc

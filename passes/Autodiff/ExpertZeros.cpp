@@ -233,13 +233,12 @@ std::optional<ExpertZeroAnalysis::Numbers> ExpertZeroAnalysis::placeOfMaximum(Op
   const Numeral end = last ? splatOf(last.getA()) : std::nullopt;
   auto most = end ? withoutReshapes(last.getB()).getDefiningOp<graph::ReduceMaxOp>() : graph::ReduceMaxOp();
   auto select = most ? most.getX().getDefiningOp<graph::SelectOp>() : graph::SelectOp();
-  auto backward = select ? select.getA().getDefiningOp<graph::SubOp>() : graph::SubOp();
   auto compare = select ? select.getCondition().getDefiningOp<graph::CompareOp>() : graph::CompareOp();
-  if (!backward || splatOf(backward.getA()) != end || !compare || compare.getPredicate() != graph::Comparison::Equal ||
-      !isBelowPlaces(select.getB(), compare.getA(), backward))
+  if (!compare || compare.getPredicate() != graph::Comparison::Equal ||
+      !isBelowPlaces(select.getB(), compare.getA(), select.getA()))
     return std::nullopt;
   const int64_t count = int64_t(*end) + 1;
-  const std::optional<Digit> places = countedDigit(backward.getB());
+  const std::optional<Digit> places = countedDownDigit(select.getA(), *end);
   const Value place = op.getResult(0);
   const int64_t tokens = tensorOf(place).getNumElements();
   if (places != Digit{1, count} || tensorOf(select).getNumElements() != tokens * count)
