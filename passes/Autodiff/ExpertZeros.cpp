@@ -221,8 +221,9 @@ static bool isBelowPlaces(Value value, Value x, Value otherwise) {
   if (Numeral number = splatOf(value))
     return *number < 0;
   auto select = value.getDefiningOp<graph::SelectOp>();
-  auto compare = select ? select.getCondition().getDefiningOp<graph::CompareOp>() : graph::CompareOp();
-  return compare && compare.getPredicate() == graph::Comparison::LessOrEqual && compare.getA() == x &&
+  auto compare = select ? withoutReshapes(select.getCondition()).getDefiningOp<graph::CompareOp>() : graph::CompareOp();
+  return compare && compare.getPredicate() == graph::Comparison::LessOrEqual &&
+         withoutReshapes(compare.getA()) == withoutReshapes(x) &&
          splatOf(compare.getB()) == std::numeric_limits<double>::infinity() && splatOf(select.getA()) == 0.0 &&
          select.getB() == otherwise;
 }
