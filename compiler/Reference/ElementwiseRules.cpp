@@ -1,5 +1,5 @@
 // Reference rules of the elementwise ops.
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Comparison.h"
 #include "compiler/Reference/Interpreter.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/StochasticRounding.h"
@@ -43,30 +43,12 @@ void addBinary(RuleTable &table, double (*real)(double, double), int64_t (*integ
   });
 }
 
-template <typename T> bool compareValues(graph::Comparison predicate, T a, T b) {
-  switch (predicate) {
-  case graph::Comparison::Equal:
-    return a == b;
-  case graph::Comparison::NotEqual:
-    return a != b;
-  case graph::Comparison::Less:
-    return a < b;
-  case graph::Comparison::LessOrEqual:
-    return a <= b;
-  case graph::Comparison::Greater:
-    return a > b;
-  case graph::Comparison::GreaterOrEqual:
-    return a >= b;
-  }
-  llvm_unreachable("every comparison is above");
-}
-
 void runCompare(graph::CompareOp op, Operands operands, Results results) {
   const Tensor &a = *operands[0], &b = *operands[1];
   results[0] = like(a, cast<ShapedType>(op.getY().getType()).getElementType());
   for (int64_t i = 0; i < a.count(); ++i)
-    results[0].integers[i] = a.isReal() ? compareValues(op.getPredicate(), a.reals[i], b.reals[i])
-                                        : compareValues(op.getPredicate(), a.integers[i], b.integers[i]);
+    results[0].integers[i] = a.isReal() ? graph::holds(op.getPredicate(), a.reals[i], b.reals[i])
+                                        : graph::holds(op.getPredicate(), a.integers[i], b.integers[i]);
 }
 
 void runSelect(graph::SelectOp, Operands operands, Results results) {
@@ -80,18 +62,6 @@ void runSelect(graph::SelectOp, Operands operands, Results results) {
     else
       results[0].integers[i] = operands[1]->integers[i];
   }
-}
-
-int64_t combineBits(graph::Logic function, int64_t a, int64_t b) {
-  switch (function) {
-  case graph::Logic::And:
-    return a & b;
-  case graph::Logic::Or:
-    return a | b;
-  case graph::Logic::Xor:
-    return a ^ b;
-  }
-  llvm_unreachable("every function is above");
 }
 
 double roundTo(graph::Rounding mode, double value) {
@@ -112,7 +82,7 @@ void runLogic(graph::LogicOp op, Operands operands, Results results) {
   const Tensor &a = *operands[0], &b = *operands[1];
   results[0] = like(a, a.elementType);
   for (int64_t i = 0; i < a.count(); ++i)
-    results[0].integers[i] = combineBits(op.getFunction(), a.integers[i], b.integers[i]);
+    results[0].integers[i] = graph::combineBits(op.getFunction(), a.integers[i], b.integers[i]);
 }
 
 void runCast(graph::CastOp op, Operands operands, Results results) {

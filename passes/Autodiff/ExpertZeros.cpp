@@ -1,6 +1,6 @@
 #include "passes/Autodiff/ExpertZeros.h"
+#include "compiler/Dialect/Graph/Comparison.h"
 #include "compiler/Dialect/Graph/Experts.h"
-#include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/TensorType.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Mixture.h"
@@ -20,24 +20,6 @@ using graph::tensorOf;
 constexpr double kHidden = -1e9;
 
 using Numeral = std::optional<double>;
-
-bool holds(graph::Comparison predicate, double a, double b) {
-  switch (predicate) {
-  case graph::Comparison::Equal:
-    return a == b;
-  case graph::Comparison::NotEqual:
-    return a != b;
-  case graph::Comparison::Less:
-    return a < b;
-  case graph::Comparison::LessOrEqual:
-    return a <= b;
-  case graph::Comparison::Greater:
-    return a > b;
-  case graph::Comparison::GreaterOrEqual:
-    return a >= b;
-  }
-  return false;
-}
 
 /// f of one number, where the op is such a function.
 Numeral foldUnary(Operation *op, double x) {
@@ -64,10 +46,7 @@ Numeral foldLogic(graph::Logic function, Numeral a, Numeral b) {
     return 0;
   if (!a || !b)
     return std::nullopt;
-  const int64_t left = int64_t(*a), right = int64_t(*b);
-  return double(function == graph::Logic::And  ? left & right
-                : function == graph::Logic::Or ? left | right
-                                               : left ^ right);
+  return double(graph::combineBits(function, int64_t(*a), int64_t(*b)));
 }
 
 /// The element of an op's result where its operands' elements are `known`, or not known.
@@ -92,7 +71,7 @@ Numeral foldElement(Operation *op, ArrayRef<Numeral> known) {
       .Case([&](graph::DivOp) { return *a / *b; })
       .Case([&](graph::MaximumOp) { return std::max(*a, *b); })
       .Case([&](graph::MinimumOp) { return std::min(*a, *b); })
-      .Case([&](graph::CompareOp compare) { return double(holds(compare.getPredicate(), *a, *b)); })
+      .Case([&](graph::CompareOp compare) { return double(graph::holds(compare.getPredicate(), *a, *b)); })
       .Default([](Operation *) { return std::nullopt; });
 }
 
