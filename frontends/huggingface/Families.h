@@ -50,6 +50,9 @@ void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads);
 void fillOld(Config &config, Decoder &decoder, const Layer &layer, const char *layersKey, int64_t layers);
 /// Keys of transformers' base class and of generation.
 void readBase(Config &config, Decoder &decoder);
+/// The same of models that are state space layers alone, Mamba 1 and 2: what they call their parts too, and a layer as
+/// they have it, without its mixer.
+Layer readStateSpaces(Config &config, Decoder &decoder, int64_t vocabulary, int64_t hidden, bool isTied);
 /// A note for each of these rates that is not 0.
 void noteDropout(Config &config, Decoder &decoder, std::initializer_list<const char *> keys);
 /// Names of a block's parts that BART gave, and OPT, XGLM and BioGPT kept.

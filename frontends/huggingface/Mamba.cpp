@@ -31,17 +31,27 @@ static void setFreshScan(Config &config, Decoder &decoder, const SelectiveScan &
                    freshUniform("out_proj.weight", scan.channels, isScaled ? std::sqrt(double(layers)) : 1)};
 }
 
-void fillMamba(Config &config, Decoder &decoder) {
+Layer readStateSpaces(Config &config, Decoder &decoder, int64_t vocabulary, int64_t hidden, bool isTied) {
   readBase(config, decoder);
   if (!config.has("initializer_range"))
     decoder.initializerRange = 0.1;
-  decoder.vocabulary = config.integer("vocab_size", 50280);
-  decoder.hidden = config.integer("hidden_size", 768);
-  decoder.isTied = config.flag("tie_word_embeddings", true);
+  decoder.vocabulary = config.integer("vocab_size", vocabulary);
+  decoder.hidden = config.integer("hidden_size", hidden);
+  decoder.isTied = config.flag("tie_word_embeddings", isTied);
   decoder.norm.epsilon = config.number("layer_norm_epsilon", 1e-5);
+  decoder.base = "backbone.";
+  decoder.embedding = "embeddings";
+  decoder.finalNorm = "norm_f";
+  decoder.names.attentionNorm = "norm";
+  decoder.names.stateSpace = "mixer";
   Layer layer;
   layer.halves = Layer::Halves::First;
   layer.rope = -1;
+  return layer;
+}
+
+void fillMamba(Config &config, Decoder &decoder) {
+  Layer layer = readStateSpaces(config, decoder, 50280, 768, true);
   SelectiveScan &scan = layer.scan.emplace();
   scan.channels = config.integer("expand", 2) * decoder.hidden;
   scan.stateWidth = config.integer("state_size", 16);
@@ -57,11 +67,6 @@ void fillMamba(Config &config, Decoder &decoder) {
   if (!config.status().isOk())
     return;
   decoder.layers.assign(layers, layer);
-  decoder.base = "backbone.";
-  decoder.embedding = "embeddings";
-  decoder.finalNorm = "norm_f";
-  decoder.names.attentionNorm = "norm";
-  decoder.names.stateSpace = "mixer";
 }
 
 /// With norms of steps, B and C.

@@ -414,16 +414,7 @@ void fillZamba2(Config &config, Decoder &decoder) {
 
 /// State space models alone.
 void fillMamba2(Config &config, Decoder &decoder) {
-  readBase(config, decoder);
-  if (!config.has("initializer_range"))
-    decoder.initializerRange = 0.1;
-  decoder.vocabulary = config.integer("vocab_size", 32768);
-  decoder.hidden = config.integer("hidden_size", 4096);
-  decoder.isTied = config.flag("tie_word_embeddings", false);
-  decoder.norm.epsilon = config.number("layer_norm_epsilon", 1e-5);
-  Layer layer;
-  layer.halves = Halves::First;
-  layer.rope = -1;
+  Layer layer = readStateSpaces(config, decoder, 32768, 4096, false);
   StateSpace &space = layer.stateSpace.emplace();
   space.heads = config.integer("num_heads", 128);
   space.headWidth = config.integer("head_dim", 64);
@@ -447,11 +438,6 @@ void fillMamba2(Config &config, Decoder &decoder) {
       freshSteps(config, {"time_step_min", "time_step_max", "time_step_floor"}),
       freshUniform("conv1d.weight", space.taps),
       freshUniform("out_proj.weight", space.heads * space.headWidth, isScaled ? std::sqrt(double(layers)) : 1)};
-  decoder.base = "backbone.";
-  decoder.embedding = "embeddings";
-  decoder.finalNorm = "norm_f";
-  decoder.names.attentionNorm = "norm";
-  decoder.names.stateSpace = "mixer";
 }
 
 } // namespace ztc::huggingface
