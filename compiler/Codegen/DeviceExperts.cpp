@@ -205,8 +205,8 @@ private:
 
 } // namespace
 
-// Blocks count, and leave the counts where the order will be; each adds up those of blocks before its own; once they
-// are no longer needed, the order takes their place.
+// Blocks count, and leave the counts where the order will be; each adds up those of blocks before its own. The order
+// is then written over them.
 std::vector<KernelDescription> KernelModule::addGpuRoute() {
   constexpr int64_t threads = RouteEmitter::kThreads;
   return {deviceService(*state_, "gpu_route_count", {false, true}, 3, threads, 1,

@@ -340,8 +340,8 @@ struct Decoder {
   BlockNames names;
   double initializerRange = 0.02;
   /// Above 0: of more keys than so many, each query sees those that an indexer chooses for it (arXiv:2512.02556,
-  /// section 2.1). Within rows that are no longer all of them are chosen, and the indexer, which has no gradient, says
-  /// nothing.
+  /// section 2.1). A row of at most that many tokens sees all its keys: the indexer, which has no gradient, is left
+  /// out.
   int64_t chosenKeys = 0;
   bool chooserIsTrained = false;  ///< it weighs keys too, in rows of any length
   std::string chosenKeysKey;      ///< of the configuration, which says so

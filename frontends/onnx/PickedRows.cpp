@@ -212,7 +212,7 @@ bool RowSpreader::spreadPlaces(Node &node, const Picked &place) {
     return true;
   };
   if (place.kind == Picked::Kind::Size) {
-    // The width of rows is no matter of how many there are.
+    // The width of rows does not depend on how many were picked.
     std::optional<std::vector<int64_t>> which;
     if (place.isShape && node.op == "Gather")
       which = integers(node.inputs[1]);

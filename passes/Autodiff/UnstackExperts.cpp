@@ -27,7 +27,7 @@ public:
       : builder(builder), analysis(analysis), expert(expert) {}
 
   /// The elements of `value` whose digit is the expert's number, in the shape of `value` without those of others; null
-  /// where they are no part of it.
+  /// where they cannot be taken out of it.
   Value of(Value value, Digit digit) {
     auto [known, isNew] = parts.try_emplace(value);
     if (!isNew)
@@ -225,7 +225,7 @@ std::optional<StackedSum> sumOfShares(graph::MatmulOp product, const ExpertZeroA
   return std::nullopt;
 }
 
-/// The sum, expert by expert; null, and what was made has no readers, where a value is no part of one for each.
+/// The sum, expert by expert; null where a value cannot be split by experts: ops made until then have no readers.
 graph::AddOp writeOut(Operation *op, const StackedSum &stacked, const ExpertZeroAnalysis &analysis) {
   OpBuilder builder(op);
   const Location loc = op->getLoc();

@@ -144,7 +144,7 @@ def frozen(work):
 
 
 def lengths(work):
-    """A table of positions says how long a row is where nobody does: for a plan, for the file that gets its weights, and for one that is asked for more."""
+    """Without --seq and a config.json, a table of positions gives the row length: for a plan, for the file that gets its weights, and for one that is asked for more."""
     model, weights, plan = GOLDEN / "families" / "mingpt" / "model.onnx", GOLDEN / "families" / "mingpt" / "model.safetensors", work / "long.bin"
     done = run("ztc", "compile", model, f"--weights={weights}", "--precision=fp32", "--target=host", "-o", plan)
     check("length: as many tokens as the table has rows", "micro-batch 1 x 64" in done.stdout and "taken as 1 and 64" in done.stderr, done.stdout + done.stderr)

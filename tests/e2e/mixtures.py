@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Mixtures of experts in plain PyTorch, in the forms in which people write them (golden/expert_modules.py): in every program of a plan the chosen experts compute each
-token, remarks say how many, and there is no warning; text with planned caches, two ranks with shards."""
+token; remarks report how many, and no warning appears; text with planned caches, two ranks with shards."""
 import array
 import json
 
