@@ -1,6 +1,7 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Support/Moves.h"
 #include "passes/Autodiff/Functions.h"
+#include "passes/Fusion/CanFuse.h"
 #include "passes/Fusion/Group.h"
 #include "passes/Fusion/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -40,12 +41,12 @@ bool isMacro(Operation *op) {
   return isa_and_nonnull<DecomposableOpInterface>(op) && !isLibraryCall(op);
 }
 
-/// Adds the slice, and reshapes around it, that `operand` is and that nothing else reads.
+/// Adds the slice or widening, and reshapes around it, that `operand` is and that nothing else reads.
 void addSlice(Value operand, OpSet &group) {
   SmallVector<Operation *> chain;
   for (Value value = operand; value.hasOneUse(); value = chain.back()->getOperand(0)) {
     Operation *op = value.getDefiningOp();
-    if (!isa_and_nonnull<graph::ReshapeOp, graph::SliceOp>(op))
+    if (!isa_and_nonnull<graph::ReshapeOp, graph::SliceOp>(op) && !isWidening(op))
       break;
     chain.push_back(op);
   }

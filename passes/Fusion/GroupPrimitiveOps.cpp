@@ -36,7 +36,7 @@ SmallVector<Operation *> inOrder(const llvm::SetVector<Operation *> &ops) {
 std::string groupName(ArrayRef<Operation *> ops) {
   std::string name;
   for (Operation *op : ops) {
-    if (isa<graph::ConstantOp>(op))
+    if (isa<graph::ConstantOp, graph::ReshapeOp>(op))
       continue;
     if (!name.empty())
       name += "_";
@@ -87,15 +87,31 @@ void addWidening(Value operand, llvm::SetVector<Operation *> &group) {
   }
 }
 
-/// A pointwise op with the producers that nothing else reads; any op with the widenings that it reads.
+/// Adds the producer that `operand` is, through reshapes, where it can stand in the group.
+void addProducer(Value operand, llvm::SetVector<Operation *> &group) {
+  SmallVector<Operation *> reshapes;
+  for (auto reshape = operand.getDefiningOp<graph::ReshapeOp>(); reshape && operand.hasOneUse();
+       reshape = operand.getDefiningOp<graph::ReshapeOp>()) {
+    reshapes.push_back(reshape);
+    operand = reshape.getX();
+  }
+  Operation *producer = operand.getDefiningOp();
+  if (producer && producer->getBlock() == group.front()->getBlock() && canFuse(producer, [&](Operation *reader) {
+        return group.contains(reader) || llvm::is_contained(reshapes, reader);
+      })) {
+    group.insert(reshapes.begin(), reshapes.end());
+    group.insert(producer);
+  }
+}
+
+/// An op that reads each element once, with the producers that nothing else reads; any op with the widenings that it
+/// reads.
 void groupChain(Operation *root) {
   llvm::SetVector<Operation *> group;
   group.insert(root);
-  if (isPointwise(root))
-    for (unsigned i = 0; i < group.size(); ++i)
-      for (Value operand : group[i]->getOperands())
-        if (canFuse(operand.getDefiningOp(), root, [&](Operation *reader) { return group.contains(reader); }))
-          group.insert(operand.getDefiningOp());
+  for (unsigned i = 0; i < group.size(); ++i)
+    for (Value operand : group[i]->getOperands())
+      addProducer(operand, group);
   const unsigned count = group.size();
   for (unsigned i = 0; i < count; ++i)
     for (Value operand : group[i]->getOperands())

@@ -103,11 +103,12 @@ def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
 }
 
 def GroupPrimitiveOps : Pass<"ztc-group-primitive-ops", "mlir::ModuleOp"> {
-  let summary = "Primitive ops become groups: pointwise chains of one shape, scalars, and whatever is left on its own.";
+  let summary = "Primitive ops become groups: pointwise chains, scalars, and whatever is left on its own.";
   let description = [{
-    Afterwards every op that computes stands in a graph.fusion or is a library call. A pointwise op takes in its pointwise producers of
-    the same shape that nothing else reads, and the broadcasts, indices, slices and splat constants it reads. Scalars of a function that
-    do not wait for one another's consumers share one group.
+    Afterwards every op that computes stands in a graph.fusion or is a library call. An op takes in the producers that nothing else reads, where each element of
+    theirs is read at most once (`canFuse`): pointwise ops, and the broadcasts, indices, slices and splat constants they read, through reshapes and through
+    transposes that leave rows whole; of a reduction what it adds up. A sum or a maximum of rows, and what is computed of it, joins what reads it for all of its
+    row: the mean of a layer norm is part of the kernel that subtracts it. Scalars of a function that do not wait for one another's consumers share one group.
     An accumulate whose addend no kernel can add in place gets a group that copies (with a remark).
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];

@@ -91,7 +91,7 @@ def VerifyFuse : Pass<"ztc-verify-fuse", "mlir::ModuleOp"> {
     (F1) an op outside of groups is a library call, a collective, an alias, a constant, a pack or an accumulate.
     (F2) no macro op stands in a group.
     (F3) what an accumulate adds comes from an op that can add in place.
-    (F4) a group that is a pointwise chain (its reason says so) holds what `canFuse` lets its last op take in, and gives that op's result.
+    (F4) a group that is a pointwise chain (its reason says so) holds what `canFuse` lets its ops take in, and gives its last op's result.
   }];
 }
 

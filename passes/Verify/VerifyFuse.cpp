@@ -23,7 +23,7 @@ LogicalResult checkChain(Block &body) {
     return (isWidening(&op) || isa<graph::ReshapeOp>(op)) && llvm::all_of(op.getUsers(), isInside);
   };
   for (Operation &op : body.without_terminator())
-    if (&op != root && !isa<graph::ConstantOp>(op) && !isWidened(op) && !canFuse(&op, root, isInside))
+    if (&op != root && !isa<graph::ConstantOp>(op) && !isWidened(op) && !canFuse(&op, isInside))
       return op.emitOpError("F4: is in a pointwise chain that may not contain it");
   return success();
 }

@@ -29,7 +29,7 @@ def Graph_RoundingAttr : Graph_EnumAttr<Graph_Rounding, "rounding">;
 
 def Graph_FusionKind : Graph_Enum<"FusionKind", "kind of a fusion group", [
   I32EnumCase<"Single", 0, "single">,         // one op, with the widenings that it reads
-  I32EnumCase<"Chain", 1, "chain">,           // pointwise ops of one shape: (F4) of ztc-verify-fuse holds
+  I32EnumCase<"Chain", 1, "chain">,           // ops that read each element once: (F4) of ztc-verify-fuse holds
   I32EnumCase<"Macro", 2, "macro">,           // macro ops, written out
   I32EnumCase<"Scalars", 3, "scalars">,       // the scalars of one function
   I32EnumCase<"ShardSum", 4, "shard_sum">,    // a rank's shard of a sum over ranks, added into its bucket

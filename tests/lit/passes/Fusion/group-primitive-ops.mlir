@@ -1,6 +1,6 @@
 // RUN: ztc-opt %s --ztc-group-primitive-ops --ztc-verify-fuse -split-input-file | FileCheck %s
 
-// A chain of one shape is one group, with its constants; a producer with another reader stays apart.
+// A chain is one group, with its constants; a producer with another reader stays apart.
 // CHECK-LABEL: func.func @chain
 // CHECK:         %[[E:.*]] = graph.fusion "exp"
 // CHECK:         graph.fusion "mul_add"(%{{.*}}, %[[E]]) is chain
@@ -94,4 +94,43 @@ func.func @reduced(%x: tensor<4x4xf32>, %g: tensor<?xf32, #dist.shard<@b>>) -> (
   %sum = graph.accumulate %g, %own {first_writes} : tensor<?xf32, #dist.shard<@b>>
   %z = graph.matmul %y, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %z, %sum : tensor<4x4xf32>, tensor<?xf32, #dist.shard<@b>>
+}
+
+// -----
+
+// A reduction takes in what it adds up, through a transpose that leaves rows whole.
+// CHECK-LABEL: func.func @sums
+// CHECK:         graph.fusion "mul_transpose_reduce_sum"(%{{.*}}, %{{.*}}) is chain : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<6x1xf32>
+// CHECK-NOT:     graph.fusion
+func.func @sums(%x: tensor<2x3x8xf32>, %y: tensor<2x3x8xf32>) -> tensor<6x1xf32> {
+  %p = graph.mul %x, %y : tensor<2x3x8xf32>
+  %t = graph.transpose %p, [1, 0, 2] : tensor<2x3x8xf32> -> tensor<3x2x8xf32>
+  %r = graph.reshape %t : tensor<3x2x8xf32> -> tensor<6x8xf32>
+  %s = graph.reduce_sum %r, [1] : tensor<6x8xf32> -> tensor<6x1xf32>
+  return %s : tensor<6x1xf32>
+}
+
+// -----
+
+// A number of each row joins what reads it for all of the row: a mean and what it is taken from. A number that another dimension repeats does not, nor
+// what a transpose of rows' elements reads.
+// CHECK-LABEL: func.func @mean
+// CHECK:         graph.fusion "reduce_sum_mul_broadcast_sub"(%{{.*}}) is chain : (tensor<6x8xf32>) -> tensor<6x8xf32>
+// CHECK:         %[[S:.*]] = graph.fusion "reduce_sum"(%{{.*}}) {{.*}} -> tensor<6x1xf32>
+// CHECK:         graph.fusion "broadcast_mul"(%{{.*}})
+// CHECK:         %[[E:.*]] = graph.fusion "exp"(%{{.*}})
+// CHECK:         graph.fusion "transpose"(%[[E]])
+func.func @mean(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>, tensor<8x6xf32>, tensor<8x6xf32>) {
+  %eighth = graph.constant dense<1.25e-1> : tensor<6x1xf32>
+  %s = graph.reduce_sum %x, [1] : tensor<6x8xf32> -> tensor<6x1xf32>
+  %m = graph.mul %s, %eighth : tensor<6x1xf32>
+  %b = graph.broadcast %m : tensor<6x1xf32> -> tensor<6x8xf32>
+  %y = graph.sub %x, %b : tensor<6x8xf32>
+  %t = graph.reduce_sum %y, [1] : tensor<6x8xf32> -> tensor<6x1xf32>
+  %r = graph.reshape %t : tensor<6x1xf32> -> tensor<1x6xf32>
+  %c = graph.broadcast %r : tensor<1x6xf32> -> tensor<8x6xf32>
+  %z = graph.mul %c, %c : tensor<8x6xf32>
+  %e = graph.exp %y : tensor<6x8xf32>
+  %u = graph.transpose %e, [1, 0] : tensor<6x8xf32> -> tensor<8x6xf32>
+  return %y, %z, %u : tensor<6x8xf32>, tensor<8x6xf32>, tensor<8x6xf32>
 }
