@@ -119,10 +119,12 @@ std::optional<int64_t> sliceAxis(Operation *op) {
 /// and their sum as many passes over it: together they are one tensor, written once.
 class Pieces {
 public:
-  /// Of how many pieces it is worth it: fewer are summed, as other contributions are.
+  /// Of how many pieces it is worth it where they are not all of the value: fewer are summed, as other contributions
+  /// are.
   static constexpr unsigned kLeast = 4;
 
-  /// Whether the pieces that are taken of `value` are so many, along one axis, and none has a part of another.
+  /// Whether the pieces that are taken of `value` are so many, or all of it, along one axis, and none has a part of
+  /// another.
   static bool areOf(Value value) {
     SmallVector<std::pair<int64_t, int64_t>> ranges;
     std::optional<int64_t> axis;
@@ -136,10 +138,14 @@ public:
       ranges.push_back({cast<graph::SliceOp>(user).getOffsets()[*axis], sizeOf(user->getResult(0), *axis)});
     }
     llvm::sort(ranges);
-    for (size_t i = 1; i < ranges.size(); ++i)
-      if (ranges[i].first < ranges[i - 1].first + ranges[i - 1].second)
+    int64_t end = 0, covered = 0;
+    for (auto [first, size] : ranges) {
+      if (first < end)
         return false;
-    return ranges.size() >= kLeast;
+      end = first + size;
+      covered += size;
+    }
+    return ranges.size() >= kLeast || (axis && covered == sizeOf(value, *axis));
   }
 
   void add(graph::SliceOp slice, Value cotangent) {
