@@ -165,6 +165,9 @@ public:
   std::vector<KernelDescription> addGpuRoute();
   KernelDescription addGpuCombine(int64_t width, mlir::Type type);
   KernelDescription addGpuGroupedGemm(const GroupedGemmForm &form);
+  /// Chunks of linear attention: their states, with products in a chunk or sums alone; inverses of their matrices.
+  KernelDescription addGpuStatePassing(bool hasProducts);
+  KernelDescription addGpuUnitLowerInverse();
 
   /// What the module makes kernels for.
   const KernelModuleOptions &options() const;

@@ -228,6 +228,10 @@ private:
 
 } // namespace
 
+void codegen::emitFmaTile(BlockKernel &kernel, const GroupedTile &tile) {
+  GroupedFma(kernel, tile).emit();
+}
+
 void codegen::emitGroupedTile(BlockKernel &kernel, const GroupedGemmForm &form, int64_t side,
                               llvm::function_ref<void(const GroupedTile &)> compute) {
   TileFinder(kernel, form, side).emit(compute);
@@ -244,7 +248,7 @@ KernelDescription KernelModule::addGpuGroupedGemm(const GroupedGemmForm &form) {
   return deviceService(*state_, name, {false, false, false, true}, form.outer ? 5 : 4, threads, 1, [&](BlockKernel &k) {
     if (isNarrow)
       return emitGroupedMma(k, form);
-    emitGroupedTile(k, form, groupedTile(isNarrow), [&](const GroupedTile &tile) { GroupedFma(k, tile).emit(); });
+    emitGroupedTile(k, form, groupedTile(isNarrow), [&](const GroupedTile &tile) { emitFmaTile(k, tile); });
   });
 }
 

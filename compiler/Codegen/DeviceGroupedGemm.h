@@ -27,6 +27,9 @@ void emitGroupedTile(BlockKernel &kernel, const GroupedGemmForm &form, int64_t s
                      llvm::function_ref<void(const GroupedTile &)> compute);
 
 inline constexpr int64_t kGroupedMmaThreads = 128, kGroupedFmaThreads = 256;
+/// By multiply-adds, of f32: a tile of 64 rows and columns in a block of kGroupedFmaThreads. What the block has written
+/// before the call, the product reads; what it writes, the block sees after a barrier.
+void emitFmaTile(BlockKernel &kernel, const GroupedTile &tile);
 /// By matrix instructions, of bf16 and f16.
 void emitGroupedMma(BlockKernel &kernel, const GroupedGemmForm &form);
 

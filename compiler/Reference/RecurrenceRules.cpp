@@ -1,4 +1,4 @@
-// Reference rules of linear attention and causal convolutions, position by position from the formulas in
+// Reference rules of linear attention, causal convolutions and states from chunk to chunk, from the formulas in
 // GraphRecurrence.td.
 #include "compiler/Dialect/Graph/Recurrence.h"
 #include "compiler/Reference/Interpreter.h"
@@ -95,11 +95,103 @@ void runCausalConvolution(graph::CausalConvolutionOp op, Operands operands, Resu
       }
 }
 
+/// For each position that tap j of a filter reads: its own index among positions, and that which is read.
+template <typename Body> void forFilterReads(const Tensor &x, int64_t k, const Tensor *starts, Body &&body) {
+  const int64_t T = x.shape[1];
+  for (int64_t row = 0; row < x.shape[0] * T; ++row)
+    for (int64_t j = 0; j < k; ++j) {
+      const int64_t from = row % T - (k - 1) + j;
+      if (j == k - 1 || from >= (starts ? starts->integers[row] : 0)) // a position is always of its own document
+        body(j, row, row - row % T + from);
+    }
+}
+
+void runCausalFilter(graph::CausalFilterOp op, Operands operands, Results results) {
+  const Tensor &x = *operands[0], &taps = *operands[1];
+  const Tensor *bias = operandOf(op, operands, op.getBias()), *starts = operandOf(op, operands, op.getDocumentStarts());
+  const int64_t C = x.shape[2];
+  std::vector<double> &y = results[0].reals;
+  forFilterReads(x, taps.shape[0], starts, [&](int64_t j, int64_t to, int64_t from) {
+    for (int64_t c = 0; c < C; ++c)
+      y[to * C + c] += taps.reals[j * C + c] * x.reals[from * C + c];
+  });
+  for (size_t i = 0; bias && i < y.size(); ++i)
+    y[i] += bias->reals[i % size_t(C)];
+}
+
+void runCausalFilterGrad(graph::CausalFilterGradOp op, Operands operands, Results results) {
+  const Tensor &x = *operands[0], &taps = *operands[1], &dy = *operands[2];
+  const int64_t C = x.shape[2], k = taps.shape[0];
+  forFilterReads(x, k, operandOf(op, operands, op.getDocumentStarts()), [&](int64_t j, int64_t to, int64_t from) {
+    for (int64_t c = 0; c < C; ++c) {
+      results[0].reals[from * C + c] += taps.reals[j * C + c] * dy.reals[to * C + c];
+      results[1 + j].reals[c] += dy.reals[to * C + c] * x.reals[from * C + c];
+    }
+  });
+  for (size_t i = 0; op.getBias() && i < dy.reals.size(); ++i)
+    results[1 + k].reals[i % size_t(C)] += dy.reals[i];
+}
+
+void runStatePassing(graph::StatePassingOp op, Operands operands, Results results) {
+  const Tensor *to = operandOf(op, operands, op.getTo()), *from = operandOf(op, operands, op.getFrom()),
+               *update = operandOf(op, operands, op.getUpdate()), *plus = operandOf(op, operands, op.getPlus()),
+               *decay = operandOf(op, operands, op.getDecay()), *past = operandOf(op, operands, op.getPast());
+  Tensor &before = results[0], &last = results[1];
+  const int64_t R = last.shape[0], K = last.shape[1], V = last.shape[2], C = to ? to->shape[1] : 0;
+  const int64_t N = op.getChunks();
+  for (int64_t r = 0; r < R; ++r) {
+    std::vector<double> state(size_t(K * V), 0.0);
+    if (past)
+      std::copy_n(&past->reals[r * K * V], K * V, state.begin());
+    for (int64_t step = 0; step < N; ++step) {
+      const int64_t row = (op.getReverse() ? N - 1 - step : step) * R + r;
+      llvm::copy(state, &before.reals[row * K * V]);
+      for (int64_t i = 0; i < K * V; ++i) {
+        if (decay) {
+          const int64_t keys = decay->shape[1], parts = decay->shape[2];
+          state[i] *= decay->reals[(row * keys + (keys > 1 ? i / V : 0)) * parts + i % V / (V / parts)];
+        }
+        if (plus)
+          state[i] += plus->reals[row * K * V + i];
+      }
+      for (int64_t c = 0; c < C; ++c)
+        for (int64_t v = 0; v < V; ++v) {
+          double &x = results[2].reals[(row * C + c) * V + v];
+          x = update->reals[(row * C + c) * V + v];
+          for (int64_t k = 0; k < K; ++k)
+            x += from->reals[(row * C + c) * K + k] * before.reals[(row * K + k) * V + v];
+          for (int64_t k = 0; k < K; ++k)
+            state[k * V + v] += to->reals[(row * C + c) * K + k] * x;
+        }
+    }
+    llvm::copy(state, &last.reals[r * K * V]);
+  }
+}
+
+void runUnitLowerInverse(graph::UnitLowerInverseOp, Operands operands, Results results) {
+  const Tensor &a = *operands[0];
+  const int64_t n = a.shape[1];
+  for (int64_t r = 0; r < a.shape[0]; ++r) {
+    const double *from = &a.reals[r * n * n];
+    double *y = &results[0].reals[r * n * n];
+    for (int64_t i = 0; i < n; ++i) {
+      y[i * n + i] = 1;
+      for (int64_t j = 0; j < i; ++j)
+        for (int64_t c = 0; c <= j; ++c)
+          y[i * n + c] -= from[i * n + j] * y[j * n + c];
+    }
+  }
+}
+
 } // namespace
 
 void addRecurrenceRules(RuleTable &table) {
   table.add<graph::LinearAttentionOp>(runLinearAttention);
   table.add<graph::CausalConvolutionOp>(runCausalConvolution);
+  table.add<graph::CausalFilterOp>(runCausalFilter);
+  table.add<graph::CausalFilterGradOp>(runCausalFilterGrad);
+  table.add<graph::StatePassingOp>(runStatePassing);
+  table.add<graph::UnitLowerInverseOp>(runUnitLowerInverse);
 }
 
 } // namespace ztc

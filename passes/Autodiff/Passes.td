@@ -209,9 +209,8 @@ def WriteOutRecurrences : Pass<"ztc-write-out-recurrences", "mlir::ModuleOp"> {
     ```
     becomes
     ```
-    %before = graph.slice %padded, [0, 0, 0] : tensor<1x9x16xf32> -> tensor<1x8x16xf32>
-    %here = graph.slice %padded, [0, 1, 0] : tensor<1x9x16xf32> -> tensor<1x8x16xf32>
-    %y = graph.add %first, %second    // their products with the columns of the weight
+    %taps = graph.transpose %w, [1, 0] : tensor<16x2xf32> -> tensor<2x16xf32>
+    %y = graph.causal_filter %x by %taps : tensor<2x16xf32> : tensor<1x8x16xf32>
     ```
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];

@@ -14,9 +14,6 @@ namespace {
 /// product with a zero in a sum of decays not a number.
 constexpr double kLeastDecay = -1e4;
 
-/// Matrices of up to this width are inverted by products of matrices of that width; wider ones by halves.
-constexpr int64_t kInverseBlock = 16;
-
 Expr padded(const Expr &x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape) {
   if (x.type().getShape() == shape)
     return x;
@@ -42,48 +39,10 @@ Expr half(const Expr &x, int64_t index) {
   return slice(x, offsets, sizes);
 }
 
-/// Rows [from, from + count) of the first dimension.
-Expr rows(const Expr &x, int64_t from, int64_t count) {
-  SmallVector<int64_t> offsets(x.rank(), 0), sizes(x.type().getShape());
-  offsets[0] = from;
-  sizes[0] = count;
-  return slice(x, offsets, sizes);
-}
-
 /// [[a, 0], [c, d]].
 Expr lowerBlocks(const Expr &a, const Expr &c, const Expr &d) {
   const int64_t last = a.rank() - 1;
   return concat({concat({a, zeroLike(a)}, last), concat({c, d}, last)}, last - 1);
-}
-
-/// (I + a)^-1 of matrices (R, n, n), n a power of two up to kInverseBlock, of which only the part below the diagonal is
-/// not 0. Blocks of one row are their own inverses; of two neighbours T1 and T2 of the inverses so far,
-/// [[T1, 0], [-T2 a21 T1, T2]] is the next, and with the other blocks of a set to 0 that is T - T a T for all at once.
-/// Unlike a product of powers of a no term is larger than the parts of the inverse.
-Expr inverseOfBlock(const Expr &a) {
-  const int64_t n = a.dim(1);
-  Expr row = indexAlong(a, {n, n}, 0), column = indexAlong(a, {n, n}, 1);
-  auto blockOf = [&](const Expr &index, int64_t size) { // whole multiples of powers of two are exact
-    return truncate(castTo(index, a.elementType()) * (1.0 / double(size)));
-  };
-  Expr one = broadcastLike(where(row == column, constantLike(castTo(row, a.elementType()), 1.0)), a), inverse = one;
-  for (int64_t size = 1; size < n; size *= 2) {
-    Expr joined = (blockOf(row, 2 * size) == blockOf(column, 2 * size)) & (blockOf(row, size) > blockOf(column, size));
-    Expr below = where(broadcastLike(joined, a), a);
-    inverse = inverse - (size == 1 ? below : matmul(inverse, matmul(below, inverse)));
-  }
-  return inverse;
-}
-
-/// (I + a)^-1 of matrices (R, n, n) as above, of any power of two n.
-Expr inverseOfUnitLower(const Expr &a) {
-  const int64_t n = a.dim(1), R = a.dim(0), h = n / 2;
-  if (n <= kInverseBlock)
-    return inverseOfBlock(a);
-  auto part = [&](int64_t row, int64_t column) { return slice(a, {0, row * h, column * h}, {R, h, h}); };
-  Expr both = inverseOfUnitLower(concat({part(0, 0), part(1, 1)}, 0));
-  Expr first = rows(both, 0, R), second = rows(both, R, R);
-  return lowerBlocks(first, -matmul(second, matmul(part(1, 0), first)), second);
 }
 
 /// Heads of keys or queries of which several of values have the same one, as in a state space model: the tensor
@@ -124,13 +83,13 @@ public:
     readDecay();
     readDocuments();
     Expr toState = k, update = v; // what a chunk adds to the state is toState^T update
-    std::optional<Expr> removed;  // what the state takes from the update: removed S
+    std::optional<Expr> removed;  // times S it is what the state takes from the update, below zero
     if (op.getDelta()) {
       Expr beta = chunked(op.getBeta());
       Expr below = seen(pairs(k, k, 1) * broadcast(beta, {R, C, C}), 1, /*diagonal=*/false);
-      Expr inverse = C > 1 ? inverseOfUnitLower(below) : constantLike(below, 1.0);
+      Expr inverse = place.with(UnitLowerInverseOp::create(place.builder(), place.loc(), below.value()));
       update = matmul(inverse, v * broadcastLike(beta, v));
-      removed = matmul(inverse, fromBefore(k * broadcastLike(beta, k), 1));
+      removed = matmul(inverse, fromBefore(k * broadcastLike(-beta, k), 1));
     }
     if (sumsAfter)
       toState = toState * broadcastLike(exp(*sumsAfter), toState);
@@ -139,7 +98,7 @@ public:
     Expr state = throughChunks(toState, update, removed);
     Expr result = matmul(seen(pairs(q, k, G), G, /*diagonal=*/true), update);
     if (N > 1 || op.getPast())
-      result = result + matmul(fromBefore(q, G), concat(before, 0));
+      result = result + matmul(fromBefore(q, G), *before);
     result = transpose(reshape(result, {N, B, H, G, C, V}), {1, 0, 4, 2, 3, 5});
     return results(result, reshape(state, {B, H, K, V}));
   }
@@ -195,7 +154,7 @@ private:
     }
     Expr last = throughShared(k, reshape(added, {all, C, each * V}), factors, shared);
     if (N > 1 || op.getPast()) {
-      Expr read = reshape(matmul(q, concat(before, 0)), {all, C, each, V});
+      Expr read = reshape(matmul(q, *before), {all, C, each, V});
       if (sumsUpTo)
         read = read * broadcastLike(exp(beside(*sumsUpTo)), read);
       if (starts)
@@ -209,23 +168,15 @@ private:
 
   /// throughChunks with states side by side, (B * shared, K, each * V), and `factors` (all, 1, each, 1) of them.
   Expr throughShared(const Expr &k, const Expr &added, const std::optional<Expr> &factors, int64_t shared) {
-    const int64_t states = B * shared, each = H / shared;
-    std::optional<Expr> state;
+    const int64_t all = k.dim(0), each = H / shared;
+    std::optional<Expr> past, decay;
     if (op.getPast()) {
-      Expr past = reshape(widen(place.with(op.getPast())), {B, shared, each, K, V});
-      state = reshape(transpose(past, {0, 1, 3, 2, 4}), {states, K, each * V});
+      Expr apart = reshape(widen(place.with(op.getPast())), {B, shared, each, K, V});
+      past = reshape(transpose(apart, {0, 1, 3, 2, 4}), {B * shared, K, each * V});
     }
-    for (int64_t n = 0; n < N; ++n) {
-      Expr change = matmul(rows(k, n * states, states), rows(added, n * states, states), true, false);
-      before.push_back(state ? *state : zeroLike(change));
-      if (state && factors) {
-        Expr apart = reshape(*state, {states, K, each, V});
-        apart = apart * broadcastLike(rows(*factors, n * states, states), apart);
-        state = reshape(apart, {states, K, each * V});
-      }
-      state = state ? *state + change : change;
-    }
-    return *state;
+    if (factors)
+      decay = reshape(*factors, {all, 1, each});
+    return passStates({}, {}, {}, matmul(k, added, true, false), decay, past);
   }
 
   /// (B, T, H * group, D) as (R, group * C, D), zeros after the last position; of other numbers of heads alike.
@@ -363,13 +314,11 @@ private:
     return x;
   }
 
-  /// The states before each chunk go to `before`; returns the last. Updates by the delta rule become what they are once
-  /// the state is known.
+  /// Sets `before`; returns the last state. Updates by the delta rule become what they are once the state is known.
   Expr throughChunks(const Expr &toState, Expr &update, const std::optional<Expr> &removed) {
-    const int64_t heads = B * H;
-    std::optional<Expr> state, factors;
+    std::optional<Expr> past, factors;
     if (op.getPast())
-      state = widen(reshape(place.with(op.getPast()), {heads, K, V}));
+      past = widen(reshape(place.with(op.getPast()), {B * H, K, V}));
     if (total) { // of each row of S
       Expr all = total->dim(2) == 1 ? *total : reshape(*total, {R, K, 1});
       factors = exp(all);
@@ -378,23 +327,27 @@ private:
     } else if (starts) {
       factors = where(lastStart() < zeroLike(lastStart()), constantLike(castTo(lastStart(), q32()), 1.0));
     }
-    SmallVector<Expr> updates;
-    for (int64_t n = 0; n < N; ++n) {
-      auto ofChunk = [&](const Expr &x) { return rows(x, n * heads, heads); };
-      Expr added = ofChunk(update);
-      if (state && removed)
-        added = added - matmul(ofChunk(*removed), *state);
-      Expr change = matmul(ofChunk(toState), added, true, false);
-      before.push_back(state ? *state : zeroLike(change));
-      updates.push_back(added);
-      if (!state)
-        state = change;
-      else
-        state = (factors ? *state * broadcastLike(ofChunk(*factors), *state) : *state) + change;
-    }
-    if (removed)
-      update = concat(updates, 0);
-    return *state;
+    // Before a first chunk without a past there is nothing to be removed.
+    if (!removed || (N == 1 && !past))
+      return passStates({}, {}, {}, matmul(toState, update, true, false), factors, past);
+    return passStates(toState, removed, &update, {}, factors, past);
+  }
+
+  /// By graph.state_passing: sets `before`, and `update` to its x.
+  Expr passStates(const std::optional<Expr> &to, const std::optional<Expr> &from, Expr *update,
+                  const std::optional<Expr> &plus, const std::optional<Expr> &decay, const std::optional<Expr> &past) {
+    auto valueOf = [](const std::optional<Expr> &x) { return x ? x->value() : Value(); };
+    const Expr &shape = plus ? *plus : *to;
+    const int64_t rows = shape.dim(0), width = plus ? plus->dim(2) : V;
+    auto type = [&](int64_t first) { return shape.type().clone({first, K, width}); };
+    auto passed = StatePassingOp::create(place.builder(), place.loc(), type(rows), type(rows / N),
+                                         update ? update->type() : Type(), valueOf(to), valueOf(from),
+                                         update ? update->value() : Value(), valueOf(plus), valueOf(decay),
+                                         valueOf(past), uint64_t(N), /*reverse=*/false);
+    before = place.with(passed.getBefore());
+    if (update)
+      *update = place.with(passed.getX());
+    return place.with(passed.getLast());
   }
 
   Type q32() { return computeType(place.elementType()); }
@@ -408,7 +361,50 @@ private:
   std::optional<Expr> between;             ///< (R, C, C): from after j to i; 0 for j > i
   SmallVector<BlockSums> levels;           ///< of blocks of 1, 2, 4, ... positions, where rows have their own decays
   std::optional<Expr> starts;              ///< (R, C, 1) of i32: where the position's document starts, in the chunk
-  SmallVector<Expr> before;                ///< (B * H, K, V) for each chunk
+  std::optional<Expr> before;              ///< the states before each chunk: (R, K, V), or side by side
+};
+
+/// Row `tap` of taps (k, C), for rows of positions.
+Expr factorOf(const Expr &taps, int64_t tap) {
+  const int64_t C = taps.dim(1);
+  return widen(reshape(slice(taps, {tap, 0}, {1, C}), {1, 1, C}));
+}
+
+/// The positions (B, T, C) that a filter of k taps reads, in f32, and those that read them.
+class FilterReads {
+public:
+  FilterReads(const Expr &place, int64_t k, Value documentStarts) : place(place), k(k) {
+    if (documentStarts)
+      start = broadcast(reshape(place.with(documentStarts), {place.dim(0), place.dim(1), 1}), place.type().getShape());
+  }
+
+  /// For each position what `tap` reads, of x.
+  Expr before(const Expr &x, int64_t tap) const {
+    const int64_t T = x.dim(1);
+    Expr longer = padded(x, {0, k - 1, 0}, {x.dim(0), T + k - 1, x.dim(2)});
+    return whereRead(widen(slice(longer, {0, tap, 0}, x.type().getShape())), tap);
+  }
+
+  /// For each position what reads it by `tap`, of dy.
+  Expr after(const Expr &dy, int64_t tap) const {
+    const int64_t T = dy.dim(1);
+    Expr longer = padded(whereRead(dy, tap), {0, 0, 0}, {dy.dim(0), T + k - 1, dy.dim(2)});
+    return widen(slice(longer, {0, k - 1 - tap, 0}, dy.type().getShape()));
+  }
+
+private:
+  /// x at positions of which `tap` reads their own document, else 0.
+  Expr whereRead(const Expr &x, int64_t tap) const {
+    const int64_t back = k - 1 - tap;
+    if (!start || !back)
+      return x;
+    Expr position = indexAlong(place, x.type().getShape(), 1) - constantLike(*start, double(back));
+    return where(position >= *start, x);
+  }
+
+  const Expr &place;
+  const int64_t k;
+  std::optional<Expr> start; ///< (B, T, C) of i32
 };
 
 } // namespace
@@ -417,28 +413,54 @@ FailureOr<SmallVector<Value>> LinearAttentionOp::decompose(OpBuilder &builder) {
   return Chunks(*this, builder).run();
 }
 
+// With a past the row in front of the filter's is longer than the result: positions are slices of both together.
 FailureOr<SmallVector<Value>> CausalConvolutionOp::decompose(OpBuilder &builder) {
-  Expr place(builder, getLoc(), getX()), x = place, weight = transpose(place.with(getWeight()), {1, 0});
-  const int64_t B = x.dim(0), T = x.dim(1), C = x.dim(2), k = weight.dim(0);
-  if (getPast())
-    x = concat({place.with(getPast()), x}, 1);
-  else
-    x = padded(x, {0, k - 1, 0}, {B, T + k - 1, C});
-  x = widen(x);
-  std::optional<Expr> sum, start;
-  if (getDocumentStarts())
-    start = broadcast(reshape(place.with(getDocumentStarts()), {B, T, 1}), {B, T, C});
+  Expr x(builder, getLoc(), getX()), taps = transpose(x.with(getWeight()), {1, 0});
+  if (!getPast())
+    return SmallVector<Value>{
+        CausalFilterOp::create(builder, getLoc(), getX(), taps.value(), getBias(), getDocumentStarts())};
+  const int64_t B = x.dim(0), T = x.dim(1), C = x.dim(2), k = taps.dim(0);
+  Expr all = widen(concat({x.with(getPast()), x}, 1));
+  std::optional<Expr> sum;
   for (int64_t tap = 0; tap < k; ++tap) {
-    Expr there = slice(x, {0, tap, 0}, {B, T, C});
-    if (const int64_t back = k - 1 - tap; start && back) {
-      Expr position = indexAlong(place, {B, T, C}, 1) - constantLike(*start, double(back));
-      there = where(position >= *start, there);
-    }
-    Expr factor = widen(reshape(slice(weight, {tap, 0}, {1, C}), {1, 1, C}));
-    Expr term = there * broadcastLike(factor, there);
+    Expr there = slice(all, {0, tap, 0}, {B, T, C});
+    Expr term = there * broadcastLike(factorOf(taps, tap), there);
     sum = sum ? *sum + term : term;
   }
   if (getBias())
-    sum = *sum + broadcastLike(reshape(widen(place.with(getBias())), {1, 1, C}), *sum);
-  return SmallVector<Value>{castTo(*sum, place.elementType()).value()};
+    sum = *sum + broadcastLike(reshape(widen(x.with(getBias())), {1, 1, C}), *sum);
+  return SmallVector<Value>{castTo(*sum, x.elementType()).value()};
+}
+
+FailureOr<SmallVector<Value>> CausalFilterOp::decompose(OpBuilder &builder) {
+  Expr x(builder, getLoc(), getX()), taps = x.with(getTaps());
+  const FilterReads reads(x, taps.dim(0), getDocumentStarts());
+  std::optional<Expr> sum;
+  for (int64_t tap = 0; tap < taps.dim(0); ++tap) {
+    Expr there = reads.before(x, tap), term = there * broadcastLike(factorOf(taps, tap), there);
+    sum = sum ? *sum + term : term;
+  }
+  if (getBias())
+    sum = *sum + broadcastLike(reshape(widen(x.with(getBias())), {1, 1, x.dim(2)}), *sum);
+  return SmallVector<Value>{castTo(*sum, x.elementType()).value()};
+}
+
+FailureOr<SmallVector<Value>> CausalFilterGradOp::decompose(OpBuilder &builder) {
+  Expr x(builder, getLoc(), getX()), taps = x.with(getTaps()), dy = x.with(getDy());
+  const FilterReads reads(x, taps.dim(0), getDocumentStarts());
+  std::optional<Expr> dx;
+  SmallVector<Value> results(1);
+  auto addSum = [&](const Expr &terms) {
+    Type type = getElementTypeOrSelf(getSums()[results.size() - 1].getType());
+    results.push_back(castTo(reshape(reduceSum(terms, {0, 1}), {x.dim(2)}), type).value());
+  };
+  for (int64_t tap = 0; tap < taps.dim(0); ++tap) {
+    Expr after = reads.after(dy, tap), term = after * broadcastLike(factorOf(taps, tap), after);
+    dx = dx ? *dx + term : term;
+    addSum(reads.before(x, tap) * widen(dy));
+  }
+  if (getBias())
+    addSum(widen(dy));
+  results[0] = castTo(*dx, x.elementType()).value();
+  return results;
 }

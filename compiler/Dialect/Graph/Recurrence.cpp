@@ -1,6 +1,7 @@
-// Linear attention and causal convolution: constraints and costs.
+// Linear attention, causal convolution, what they are written out as: constraints, costs, precision.
 #include "compiler/Dialect/Graph/Recurrence.h"
 #include "compiler/Dialect/Graph/TensorType.h"
+#include "runtime/Format/RecurrenceKernels.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -10,10 +11,7 @@ using namespace ztc::graph;
 #include "compiler/Dialect/Graph/GraphRecurrence.cpp.inc"
 
 int64_t ztc::graph::chunkOf(int64_t sequence) {
-  constexpr int64_t kLeast = 64, kMost = 256, kChunks = 64;
-  int64_t chunk = kLeast;
-  while (chunk < kMost && chunk * kChunks < sequence)
-    chunk *= 2;
+  int64_t chunk = int64_t(ztc::kMaxUnitLowerRows);
   while (chunk > 1 && chunk * 2 > sequence + 1)
     chunk /= 2;
   return chunk;
@@ -52,8 +50,8 @@ LogicalResult LinearAttentionOp::verify() {
       failed(verifyStarts(*this, getDocumentStarts(), getPast(), {B, T})))
     return failure();
   // (C8)
-  if (!llvm::isPowerOf2_64(getChunk()))
-    return emitOpError("chunk is not a power of two: ") << int64_t(getChunk());
+  if (!llvm::isPowerOf2_64(getChunk()) || getChunk() > ztc::kMaxUnitLowerRows)
+    return emitOpError("chunk is not a power of two up to ") << ztc::kMaxUnitLowerRows << ": " << int64_t(getChunk());
   return success();
 }
 
@@ -78,4 +76,117 @@ LogicalResult CausalConvolutionOp::verify() {
 
 int64_t CausalConvolutionOp::getFlops() {
   return elementCount(getX()) * (2 * tensorOf(getWeight()).getDimSize(1) + (getBias() ? 1 : 0));
+}
+
+/// (C1) of filters, and what stands beside x.
+static LogicalResult verifyFilter(Operation *op, RankedTensorType x, RankedTensorType taps, Value documentStarts) {
+  if (x.getRank() != 3 || taps.getRank() != 2 || taps.getDimSize(1) != x.getDimSize(2) || taps.getDimSize(0) < 1)
+    return op->emitOpError("x is not 3-D, or taps not 2-D of its channels: ") << x << " and " << taps;
+  return expectShape(op, "document_starts", documentStarts, {x.getDimSize(0), x.getDimSize(1)});
+}
+
+LogicalResult CausalFilterOp::verify() {
+  // (C1), (C2); (C3) is a trait
+  if (failed(verifyFilter(*this, tensorOf(getX()), tensorOf(getTaps()), getDocumentStarts())))
+    return failure();
+  return expectShape(*this, "bias", getBias(), {tensorOf(getX()).getDimSize(2)});
+}
+
+LogicalResult CausalFilterGradOp::verify() {
+  // (C1), (C3)
+  RankedTensorType taps = tensorOf(getTaps());
+  if (failed(verifyFilter(*this, tensorOf(getX()), taps, getDocumentStarts())))
+    return failure();
+  // (C2)
+  const int64_t sums = taps.getDimSize(0) + (getBias() ? 1 : 0);
+  if (int64_t(getSums().size()) != sums)
+    return emitOpError("has ") << getSums().size() << " sums, expected " << sums;
+  for (Value sum : getSums())
+    if (failed(expectShape(*this, "a sum", sum, {taps.getDimSize(1)})))
+      return failure();
+  return success();
+}
+
+int64_t CausalFilterOp::getFlops() {
+  return elementCount(getX()) * (2 * tensorOf(getTaps()).getDimSize(0) + (getBias() ? 1 : 0));
+}
+int64_t CausalFilterGradOp::getFlops() {
+  return elementCount(getX()) * (4 * tensorOf(getTaps()).getDimSize(0) + (getBias() ? 1 : 0));
+}
+
+// Gradients of parameters add up in f32.
+ztc::PrecisionRule CausalFilterGradOp::getPrecisionRule() {
+  using enum ztc::Storage;
+  ztc::PrecisionRule rule{{Narrow, Narrow, Narrow}, {Narrow}};
+  if (getDocumentStarts())
+    rule.operands.push_back(Free);
+  rule.results.append(getSums().size(), Wide);
+  return rule;
+}
+
+LogicalResult StatePassingOp::verify() {
+  // (C1)
+  if (!getTo() != !getFrom() || !getTo() != !getUpdate() || !getTo() != !getX())
+    return emitOpError("has not all of to, from, update and x");
+  if (!getTo() && !getPlus())
+    return emitOpError("adds nothing to the states");
+  // (C2)
+  RankedTensorType last = tensorOf(getLast());
+  const int64_t chunks = getChunks();
+  if (last.getRank() != 3 || chunks < 1)
+    return emitOpError("last is not 3-D, or there is not one chunk: ") << last << ", " << chunks << " chunks";
+  const int64_t K = last.getDimSize(1), V = last.getDimSize(2), rows = chunks * last.getDimSize(0);
+  if (failed(expectShape(*this, "before", getBefore(), {rows, K, V})) ||
+      failed(expectShape(*this, "plus", getPlus(), {rows, K, V})))
+    return failure();
+  // (C3)
+  if (getTo()) {
+    if (tensorOf(getTo()).getRank() != 3)
+      return emitOpError("to is not 3-D: ") << tensorOf(getTo());
+    const int64_t C = tensorOf(getTo()).getDimSize(1);
+    if (failed(expectShape(*this, "to", getTo(), {rows, C, K})) ||
+        failed(expectShape(*this, "from", getFrom(), {rows, C, K})) ||
+        failed(expectShape(*this, "update", getUpdate(), {rows, C, V})) ||
+        failed(expectShape(*this, "x", getX(), {rows, C, V})))
+      return failure();
+  }
+  // (C4)
+  if (getDecay()) {
+    RankedTensorType decay = tensorOf(getDecay());
+    if (decay.getRank() != 3 || decay.getDimSize(0) != rows || (decay.getDimSize(1) != 1 && decay.getDimSize(1) != K) ||
+        decay.getDimSize(2) < 1 || V % decay.getDimSize(2) != 0)
+      return emitOpError("decay is ") << decay << ", expected (" << rows << ", 1 or " << K << ", a divisor of " << V
+                                      << ")";
+  }
+  // (C5)
+  if (failed(expectShape(*this, "past", getPast(), last.getShape())))
+    return failure();
+  // (C6)
+  for (Type type : getOperation()->getOperandTypes())
+    if (getElementTypeOrSelf(type) != last.getElementType())
+      return emitOpError("element types differ: ") << type << " and " << last;
+  for (Value result : getOperation()->getResults())
+    if (getElementTypeOrSelf(result.getType()) != last.getElementType())
+      return emitOpError("element types differ: ") << result.getType() << " and " << last;
+  return success();
+}
+
+int64_t StatePassingOp::getFlops() {
+  const int64_t states = elementCount(getBefore()), each = (getDecay() ? 1 : 0) + (getPlus() ? 1 : 0);
+  return states * each + (getTo() ? 4 * elementCount(getUpdate()) * tensorOf(getLast()).getDimSize(1) : 0);
+}
+
+LogicalResult UnitLowerInverseOp::verify() {
+  // (C1)
+  RankedTensorType a = tensorOf(getA());
+  if (a.getRank() != 3 || a.getDimSize(1) != a.getDimSize(2) || a.getDimSize(1) < 1 ||
+      a.getDimSize(1) > int64_t(ztc::kMaxUnitLowerRows))
+    return emitOpError("a is ") << a << ", expected square matrices of at most " << ztc::kMaxUnitLowerRows << " rows";
+  return success();
+}
+
+// For each i and j < i as many elements of row j as are not 0.
+int64_t UnitLowerInverseOp::getFlops() {
+  const int64_t n = tensorOf(getA()).getDimSize(1);
+  return tensorOf(getA()).getDimSize(0) * (n * (n * n - 1) / 3);
 }

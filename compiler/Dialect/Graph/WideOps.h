@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Recurrence.h"
 #include "mlir/IR/Builders.h"
 
 namespace ztc::graph {
@@ -17,7 +18,7 @@ public:
       if (llvm::isa<ConstantOp>(op))
         continue;
       op->setAttr(kWide, builder.getUnitAttr());
-      if (llvm::isa<MatmulOp>(op))
+      if (llvm::isa<MatmulOp, StatePassingOp, UnitLowerInverseOp>(op)) // products in their derivatives
         op->setAttr(kWideFactors, builder.getUnitAttr());
     }
   }

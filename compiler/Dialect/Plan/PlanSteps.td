@@ -51,6 +51,13 @@ def Plan_GroupedGemmOp : Plan_Step<"grouped_gemm", (ins I64Attr:$rows, I64Attr:$
     Plan_DefaultAccumulate:$accumulate, TypeAttr:$type_a, TypeAttr:$type_c, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows of groups times the groups' matrices, or the sums of their outer products.";
 }
+def Plan_StatePassingOp : Plan_Step<"state_passing", (ins I64Attr:$chunks, I64Attr:$rows, I64Attr:$keys, I64Attr:$values, DefaultValuedAttr<I64Attr, "0">:$positions,
+    DefaultValuedAttr<I64Attr, "0">:$decay_keys, DefaultValuedAttr<I64Attr, "0">:$decay_parts, UnitAttr:$plus, UnitAttr:$past, UnitAttr:$reverse, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "The states before each chunk of positions, one after the other.";
+}
+def Plan_UnitLowerInverseOp : Plan_Step<"unit_lower_inverse", (ins I64Attr:$count, I64Attr:$size, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "The inverse of each matrix with ones on the diagonal and zeros above it.";
+}
 def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
     Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows added to a table by index, in order of the rows.";

@@ -72,6 +72,9 @@ int main(int argc, char **argv) {
         kernels.push_back(module.addGpuGroupedGemm({type, f32, transposeB, outer, /*isWhole=*/false}));
     }
   }
+  for (bool hasProducts : {false, true})
+    kernels.push_back(module.addGpuStatePassing(hasProducts));
+  kernels.push_back(module.addGpuUnitLowerInverse());
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t vocabulary : {8, 9})
       for (bool training : {true, false})

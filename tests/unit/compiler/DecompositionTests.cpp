@@ -88,6 +88,14 @@ const MacroCase kMacros[] = {
          -> tensor<2x7x4x5xf64>, tensor<2x2x3x5xf64>
        return %y, %s : tensor<2x7x4x5xf64>, tensor<2x2x3x5xf64> })",
      false},
+    {"causal_filter",
+     R"(func.func @f(%x: tensor<2x7x3xf64>, %w: tensor<4x3xf64>, %b: tensor<3xf64>, %s: tensor<2x7xi32>) -> tensor<2x7x3xf64> {
+       %y = graph.causal_filter %x by %w : tensor<4x3xf64> bias %b : tensor<3xf64> within %s : tensor<2x7xi32> : tensor<2x7x3xf64> return %y : tensor<2x7x3xf64> })"},
+    {"causal_filter_grad",
+     R"(func.func @f(%x: tensor<2x7x3xf64>, %w: tensor<2x3xf64>, %g: tensor<2x7x3xf64>) -> (tensor<2x7x3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3xf64>) {
+       %dx, %s:3 = graph.causal_filter_grad %x by %w : tensor<2x3xf64> cotangent %g {bias} : tensor<2x7x3xf64> -> tensor<3xf64>, tensor<3xf64>, tensor<3xf64>
+       return %dx, %s#0, %s#1, %s#2 : tensor<2x7x3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3xf64> })",
+     false},
     {"causal_convolution",
      R"(func.func @f(%x: tensor<2x7x3xf64>, %w: tensor<3x4xf64>, %b: tensor<3xf64>) -> tensor<2x7x3xf64> {
        %y = graph.causal_convolution %x, %w bias %b : tensor<3xf64> : tensor<2x7x3xf64>, tensor<3x4xf64> return %y : tensor<2x7x3xf64> })",

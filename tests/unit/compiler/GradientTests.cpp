@@ -255,6 +255,24 @@ const GradientCase kExperts[] = {
        %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
        %y = graph.grouped_outer %a, %b rows %s : tensor<10x3xf64>, tensor<10x6xf64>, tensor<5xi32> -> tensor<4x3x6xf64> return %y : tensor<4x3x6xf64> })",
      nullptr, 3},
+    {"causal_filter",
+     R"(func.func @f(%x: tensor<2x7x3xf64>, %w: tensor<4x3xf64>, %b: tensor<3xf64>) -> tensor<2x7x3xf64> {
+       %y = graph.causal_filter %x by %w : tensor<4x3xf64> bias %b : tensor<3xf64> : tensor<2x7x3xf64> return %y : tensor<2x7x3xf64> })"},
+    {"state_passing",
+     R"(func.func @f(%t: tensor<6x3x4xf64>, %f: tensor<6x3x4xf64>, %u: tensor<6x3x6xf64>, %e: tensor<6x4x6xf64>, %d: tensor<6x4x3xf64>, %p: tensor<2x4x6xf64>)
+           -> (tensor<6x4x6xf64>, tensor<2x4x6xf64>, tensor<6x3x6xf64>) {
+       %b, %l, %x = graph.state_passing to %t : tensor<6x3x4xf64> from %f : tensor<6x3x4xf64> update %u : tensor<6x3x6xf64> plus %e : tensor<6x4x6xf64>
+         decay %d : tensor<6x4x3xf64> past %p : tensor<2x4x6xf64> {chunks = 3 : i64} : tensor<6x4x6xf64>, tensor<2x4x6xf64>, tensor<6x3x6xf64>
+       return %b, %l, %x : tensor<6x4x6xf64>, tensor<2x4x6xf64>, tensor<6x3x6xf64> })"},
+    {"state_passing reverse", R"(func.func @f(%e: tensor<6x4x6xf64>, %d: tensor<6x1x2xf64>) -> tensor<6x4x6xf64> {
+       %b, %l = graph.state_passing plus %e : tensor<6x4x6xf64> decay %d : tensor<6x1x2xf64> {chunks = 3 : i64, reverse} : tensor<6x4x6xf64>, tensor<2x4x6xf64>
+       return %b : tensor<6x4x6xf64> })"},
+    {"state_passing last",
+     R"(func.func @f(%t: tensor<6x3x4xf64>, %u: tensor<6x3x2xf64>, %d: tensor<6x1x1xf64>) -> tensor<2x4x2xf64> {
+       %b, %l, %x = graph.state_passing to %t : tensor<6x3x4xf64> from %t : tensor<6x3x4xf64> update %u : tensor<6x3x2xf64> decay %d : tensor<6x1x1xf64> {chunks = 3 : i64}
+         : tensor<6x4x2xf64>, tensor<2x4x2xf64>, tensor<6x3x2xf64> return %l : tensor<2x4x2xf64> })"},
+    {"unit_lower_inverse", R"(func.func @f(%a: tensor<2x5x5xf64>) -> tensor<2x5x5xf64> {
+       %y = graph.unit_lower_inverse %a : tensor<2x5x5xf64> return %y : tensor<2x5x5xf64> })"},
 };
 
 std::vector<GradientCase> allCases() {

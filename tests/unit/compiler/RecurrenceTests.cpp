@@ -179,7 +179,7 @@ const Recurrence kRecurrences[] = {
     {.name = "delta_one_position", .T = 1, .chunk = 1, .delta = true, .decays = 1, .past = true},
     {.name = "delta_equal_keys", .T = 150, .chunk = 64, .delta = true, .input = Input::EqualKeys, .past = true},
     {.name = "gated_delta", .T = 70, .chunk = 32, .delta = true, .decays = 1, .Hq = 4},
-    {.name = "gated_delta_equal_keys", .T = 130, .chunk = 128, .delta = true, .decays = 1, .input = Input::EqualKeys},
+    {.name = "gated_delta_equal_keys", .T = 130, .chunk = 64, .delta = true, .decays = 1, .input = Input::EqualKeys},
     {.name = "gated_delta_deep", .T = 130, .chunk = 64, .delta = true, .decays = 1, .input = Input::DeepDecays},
     {.name = "gated_delta_endless", .T = 20, .chunk = 8, .delta = true, .decays = 1, .input = Input::EndlessDecay},
     {.name = "gated_delta_none",
@@ -250,17 +250,17 @@ TEST(LinearAttention, HandsOnWhatIsNotANumber) {
   EXPECT_FALSE(isFinite());
 }
 
-TEST(LinearAttention, TakesAtMostSixtyFourChunks) {
+TEST(LinearAttention, TakesChunksOfSixtyFourPositions) {
   for (int64_t sequence = 2; sequence <= 16384; ++sequence) {
     const int64_t chunk = graph::chunkOf(sequence);
     EXPECT_EQ(chunk & (chunk - 1), 0) << sequence;
     EXPECT_LT(chunk, sequence) << sequence;
-    EXPECT_LE((sequence + chunk - 1) / chunk, 64) << sequence;
   }
+  for (int64_t sequence : {128, 4096, 32768})
+    EXPECT_EQ(graph::chunkOf(sequence), 64);
   EXPECT_EQ(graph::chunkOf(1), 1);
-  EXPECT_EQ(graph::chunkOf(4096), 64);
-  EXPECT_EQ(graph::chunkOf(8192), 128);
-  EXPECT_EQ(graph::chunkOf(32768), 256);
+  EXPECT_EQ(graph::chunkOf(127), 64);
+  EXPECT_EQ(graph::chunkOf(126), 32);
 }
 
 /// What is before a document's first position is zeros to it, as to one alone in its row.

@@ -5,13 +5,14 @@
 // CHECK-NOT: graph.linear_attention
 // The chunks stand in front.
 // CHECK: graph.transpose %{{.*}}, [1, 0, 3, 4, 2, 5] {graph.wide} : tensor<1x2x4x1x1x2xf32> -> tensor<2x1x1x1x4x2xf32>
-// The state goes from the first chunk to the second.
-// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<1x4x2xf32>, tensor<1x4x3xf32> -> tensor<1x2x3xf32>
+// What chunks add to the state, and the state before each.
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<2x4x2xf32>, tensor<2x4x3xf32> -> tensor<2x2x3xf32>
+// CHECK: graph.state_passing plus %{{.*}} : tensor<2x2x3xf32> {chunks = 2 : i64, graph.wide, graph.wide_factors} : tensor<2x2x3xf32>, tensor<1x2x3xf32>
 // Products of chunks, all at once, with factors of f32.
 // CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_b} : tensor<2x4x2xf32>, tensor<2x4x2xf32> -> tensor<2x4x4xf32>
 // CHECK-NOT: graph.causal_convolution
-// CHECK: graph.pad %{{.*}}, [0, 2, 0] : tensor<1x7x3xf32> -> tensor<1x9x3xf32>
-// CHECK-COUNT-3: graph.slice %{{.*}} : tensor<1x9x3xf32> -> tensor<1x7x3xf32>
+// CHECK: %[[taps:.*]] = graph.transpose %{{.*}}, [1, 0] : tensor<3x3xf32> -> tensor<3x3xf32>
+// CHECK: graph.causal_filter %{{.*}} by %[[taps]] : tensor<3x3xf32> : tensor<1x7x3xf32>
 func.func @forward(%q: tensor<1x7x1x2xf32>, %v: tensor<1x7x1x3xf32>, %w: tensor<3x3xf32>) -> tensor<1x7x3xf32> {
   %y, %s = graph.linear_attention %q, %q, %v, 1.0 {chunk = 4 : i64} : tensor<1x7x1x2xf32>, tensor<1x7x1x2xf32>, tensor<1x7x1x3xf32> -> tensor<1x7x1x3xf32>, tensor<1x1x2x3xf32>
   %x = graph.reshape %y : tensor<1x7x1x3xf32> -> tensor<1x7x3xf32>
@@ -24,11 +25,22 @@ func.func @forward(%q: tensor<1x7x1x2xf32>, %v: tensor<1x7x1x3xf32>, %w: tensor<
 // CHECK-NOT: tensor<1x7x3x2xf32>
 // CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_b} : tensor<2x4x2xf32>, tensor<2x4x2xf32> -> tensor<2x4x4xf32>
 // CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors} : tensor<6x4x4xf32>, tensor<6x4x3xf32> -> tensor<6x4x3xf32>
-// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<1x4x2xf32>, tensor<1x4x9xf32> -> tensor<1x2x9xf32>
+// CHECK: graph.matmul %{{.*}} {graph.wide, graph.wide_factors, transpose_a} : tensor<2x4x2xf32>, tensor<2x4x9xf32> -> tensor<2x2x9xf32>
+// CHECK: graph.state_passing plus %{{.*}} : tensor<2x2x9xf32> decay %{{.*}} : tensor<2x1x3xf32> {chunks = 2 : i64
 // CHECK: return
 func.func @shared(%few: tensor<1x7x1x1x2xf32>, %v: tensor<1x7x3x3xf32>, %g: tensor<1x7x3x1xf32>) -> tensor<1x7x3x3xf32> {
   %all = graph.broadcast %few : tensor<1x7x1x1x2xf32> -> tensor<1x7x1x3x2xf32>
   %q = graph.reshape %all : tensor<1x7x1x3x2xf32> -> tensor<1x7x3x2xf32>
   %y, %s = graph.linear_attention %q, %q, %v, 1.0 decay %g : tensor<1x7x3x1xf32> {chunk = 4 : i64} : tensor<1x7x3x2xf32>, tensor<1x7x3x2xf32>, tensor<1x7x3x3xf32> -> tensor<1x7x3x3xf32>, tensor<1x3x2x3xf32>
   return %y : tensor<1x7x3x3xf32>
+}
+
+// By the delta rule what a chunk adds depends on the state before it.
+// CHECK-LABEL: func @delta
+// CHECK: %[[inverse:.*]] = graph.unit_lower_inverse %{{.*}} {graph.wide, graph.wide_factors} : tensor<2x4x4xf32>
+// CHECK: %[[from:.*]] = graph.matmul %[[inverse]], %{{.*}} {graph.wide, graph.wide_factors} : tensor<2x4x4xf32>, tensor<2x4x2xf32> -> tensor<2x4x2xf32>
+// CHECK: graph.state_passing to %{{.*}} : tensor<2x4x2xf32> from %[[from]] : tensor<2x4x2xf32> update %{{.*}} : tensor<2x4x3xf32> {chunks = 2 : i64, graph.wide, graph.wide_factors} : tensor<2x2x3xf32>, tensor<1x2x3xf32>, tensor<2x4x3xf32>
+func.func @delta(%q: tensor<1x7x1x2xf32>, %v: tensor<1x7x1x3xf32>, %b: tensor<1x7x1x1xf32>) -> tensor<1x7x1x3xf32> {
+  %y, %s = graph.linear_attention %q, %q, %v, 1.0 beta %b : tensor<1x7x1x1xf32> {chunk = 4 : i64, delta} : tensor<1x7x1x2xf32>, tensor<1x7x1x2xf32>, tensor<1x7x1x3xf32> -> tensor<1x7x1x3xf32>, tensor<1x1x2x3xf32>
+  return %y : tensor<1x7x1x3xf32>
 }
