@@ -51,6 +51,10 @@ def Plan_GroupedGemmOp : Plan_Step<"grouped_gemm", (ins I64Attr:$rows, I64Attr:$
     Plan_DefaultAccumulate:$accumulate, TypeAttr:$type_a, TypeAttr:$type_c, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows of groups times the groups' matrices, or the sums of their outer products.";
 }
+def Plan_SelectiveScanOp : Plan_Step<"selective_scan", (ins I64Attr:$batch, I64Attr:$positions, I64Attr:$channels, I64Attr:$states, I64Attr:$chunk, UnitAttr:$grad, UnitAttr:$packed,
+    OptionalAttr<FlatSymbolRefAttr>:$scan_kernel, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Channels that each read and write a state of a few numbers, or with `grad` the cotangents.";
+}
 def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
     Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows added to a table by index, in order of the rows.";
