@@ -46,6 +46,9 @@ public:
     const CheckedBytes rates = CheckedBytes(scan.states()) * scan.channels() * 4;
     const CheckedBytes states = rates * scan.batch() * scanChunks(scan.positions(), scan.chunk());
     const CheckedBytes parts = shared * scanGroups(scan.channels());
+    // What a device's scratch is a multiple of.
+    if (!(values * kMaxScanStates * scan.chunk()).isValid())
+      return dataLoss(fmt::format("the sizes of a selective_scan of {} rows overflow", scan.batch()));
     struct Use {
       const char *name;
       CheckedBytes bytes;
