@@ -143,7 +143,7 @@ TEST(GpuSeconds, ScansTakeAsLongAsTheirRows) {
   };
   EXPECT_NEAR(scan(4, 2048, 16, false), 0.5e-3, 0.2e-3); // 96 blocks
   EXPECT_NEAR(scan(4, 2048, 16, true) / scan(4, 2048, 16, false), 2.5, 0.2);
-  EXPECT_DOUBLE_EQ(scan(1, 2048, 16, false), scan(5, 2048, 16, false)); // 24 and 120 blocks of 132
+  EXPECT_DOUBLE_EQ(scan(1, 2048, 16, false), scan(5, 2048, 16, false));        // 24 and 120 blocks of 132
   EXPECT_NEAR(scan(11, 2048, 16, false) / scan(5, 2048, 16, false), 1.9, 0.1); // two blocks share schedulers
   EXPECT_DOUBLE_EQ(scan(4, 4096, 16, false), 2 * scan(4, 2048, 16, false));
   EXPECT_DOUBLE_EQ(scan(4, 2048, 13, false), scan(4, 2048, 16, false)); // a thread has four numbers of either
