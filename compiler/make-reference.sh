@@ -22,7 +22,7 @@ for pair in Kernel:kernel Plan:plan; do
 done
 # Some ops of graph and dist have a header, and definitions, of their own.
 printf 'include "compiler/Dialect/Dist/%s.td"\n' DistOps DistFp8 | page compiler/Dialect/Dist/Ops.md 'Dialect `dist`' -gen-dialect-doc -dialect=dist -
-printf 'include "compiler/Dialect/Graph/%s.td"\n' GraphOps GraphMatmulAdd GraphFp8 GraphRecurrence GraphExperts |
+printf 'include "compiler/Dialect/Graph/%s.td"\n' GraphOps GraphMatmulAdd GraphFp8 GraphRecurrence GraphScan GraphExperts |
   page compiler/Dialect/Graph/Ops.md 'Dialect `graph`' -gen-dialect-doc -dialect=graph -
 for definitions in passes/*/Passes.td compiler/Conversion/Passes.td; do
   folder=$(dirname "$definitions")

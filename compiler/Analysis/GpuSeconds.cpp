@@ -2,6 +2,7 @@
 #include "runtime/Format/CudnnAttention.h"
 #include "runtime/Format/GemmOperands.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/ScanSizes.h"
 #include "runtime/Format/Steps/AttentionWorkspace.h"
 #include "runtime/Format/Steps/LossRows.h"
 #include "llvm/ADT/STLExtras.h"
@@ -81,6 +82,23 @@ double groupedGemmSeconds(const plan::Plan &plan, const plan::Step &step, const 
                      kRows * kColumns * resultBytes / (rates.memoryBytes / rates.multiprocessors);
   return std::max(std::ceil(tiles / rates.multiprocessors) * one,
                   (factors * factor + results * resultBytes) / rates.memoryBytes);
+}
+
+/// A block goes through the positions of 64 channels in turn: what a warp issues for each, at the rate of few warps.
+double scanSeconds(const plan::SelectiveScan &scan, double bytes, const MachineRates &rates) {
+  // Instructions of sm_90a for a position, and for each number of the state that a thread has. Not measured: cycles
+  // between two of a warp that is alone, and the share of a scheduler's cycles in which one of several warps has one.
+  constexpr double kForward = 10, kForwardState = 33, kGradient = 30, kGradientState = 82, kCyclesAlone = 3,
+                   kIssued = 0.7, kSchedulers = 4, kLanes = 128;
+  constexpr double kWarps = double(kScanGroup * kGpuScanTeam) / 32;
+  const auto own = double(llvm::divideCeil(scan.states(), kGpuScanTeam));
+  const double instructions = scan.grad() ? kGradient + kGradientState * own : kForward + kForwardState * own;
+  const auto blocks =
+      double(llvm::divideCeil(scan.batch() * scanGroups(scan.channels()), uint64_t(rates.multiprocessors)));
+  const double cycles =
+      double(scan.positions()) * instructions * std::max(kCyclesAlone, blocks * kWarps / kSchedulers / kIssued);
+  const double clock = rates.productFlops / (2 * kLanes * rates.multiprocessors);
+  return std::max(cycles / clock, bytes / (rates.memoryBytes * rates.kernelShare));
 }
 
 /// Chunk by chunk: logits, the kernel of their rows, the cotangents of hidden and of a trained head, which every chunk
@@ -196,6 +214,8 @@ GpuSeconds gpuStepSeconds(const plan::Plan &plan, const plan::Step &step, double
     return {gemmSeconds(plan, step, rates, run)};
   if (step.has_grouped_gemm())
     return {groupedGemmSeconds(plan, step, rates, run)};
+  if (step.has_selective_scan())
+    return {scanSeconds(step.selective_scan(), bytes, rates)};
   if (step.has_scaled_gemm())
     return {scaledGemmSeconds(step, rates, run)};
   if (const std::optional<LossChunks> loss = lossChunks(step))

@@ -135,6 +135,9 @@ public:
   KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type, bool softcapped = false);
   KernelDescription addRowDot();
   KernelDescription addCrossEntropyRows(bool training, mlir::Type type, const LogitForm &form = {});
+  /// `packed`: rows hold several documents.
+  KernelDescription addSelectiveScan(bool packed);
+  KernelDescription addSelectiveScanGrad(bool packed);
   /// Attention's kernels for GPUs in the order of `gpu_kernels`; none where the module makes none for GPUs, or for
   /// heads of more than kMaxGpuHeadDim.
   std::vector<KernelDescription> addGpuAttention(const AttentionForm &form, bool grad);
@@ -168,6 +171,8 @@ public:
   /// Chunks of linear attention: their states, with products in a chunk or sums alone; inverses of their matrices.
   KernelDescription addGpuStatePassing(bool hasProducts);
   KernelDescription addGpuUnitLowerInverse();
+  /// `states`: numbers of a channel's state.
+  KernelDescription addGpuSelectiveScan(bool grad, int64_t states, bool packed);
 
   /// What the module makes kernels for.
   const KernelModuleOptions &options() const;

@@ -1,6 +1,7 @@
-// Reference rules of linear attention, causal convolutions and states from chunk to chunk, from the formulas in
-// GraphRecurrence.td.
+// Reference rules of linear attention, causal convolutions, states from chunk to chunk and selective scans, from the
+// formulas in GraphRecurrence.td and GraphScan.td.
 #include "compiler/Dialect/Graph/Recurrence.h"
+#include "compiler/Dialect/Graph/Scan.h"
 #include "compiler/Reference/Interpreter.h"
 #include <cmath>
 
@@ -183,6 +184,92 @@ void runUnitLowerInverse(graph::UnitLowerInverseOp, Operands operands, Results r
   }
 }
 
+/// One channel's way through a row of a selective scan.
+struct ChannelScan {
+  const Tensor &v, &delta, &rate, &b, &c;
+  const Tensor *starts;
+  int64_t T, D, N, row, channel;
+
+  template <typename OpTy>
+  ChannelScan(OpTy op, Operands operands, int64_t row, int64_t channel)
+      : v(*operands[0]), delta(*operands[1]), rate(*operands[2]), b(*operands[3]), c(*operands[4]),
+        starts(operandOf(op, operands, op.getDocumentStarts())), T(v.shape[1]), D(v.shape[2]), N(rate.shape[0]),
+        row(row), channel(channel) {}
+
+  int64_t own(int64_t t) const { return (row * T + t) * D + channel; }
+  int64_t shared(int64_t t, int64_t n) const { return (row * T + t) * N + n; }
+  /// Where number n of the channel's state lies among (B, chunks, N, D).
+  int64_t kept(int64_t chunks, int64_t chunk, int64_t n) const {
+    return ((row * chunks + chunk) * N + n) * D + channel;
+  }
+  double rateOf(int64_t n) const { return rate.reals[n * D + channel]; }
+  double decay(int64_t t, int64_t n) const {
+    const bool isStart = starts && starts->integers[row * T + t] == t;
+    return isStart ? 0 : std::exp(delta.reals[own(t)] * rateOf(n));
+  }
+  void advance(int64_t t, std::vector<double> &state) const {
+    for (int64_t n = 0; n < N; ++n)
+      state[n] = decay(t, n) * state[n] + v.reals[own(t)] * b.reals[shared(t, n)];
+  }
+};
+
+template <typename Body> void forChannels(const Tensor &v, Body body) {
+  for (int64_t row = 0; row < v.shape[0]; ++row)
+    for (int64_t channel = 0; channel < v.shape[2]; ++channel)
+      body(row, channel);
+}
+
+void runSelectiveScan(graph::SelectiveScanOp op, Operands operands, Results results) {
+  forChannels(*operands[0], [&](int64_t row, int64_t channel) {
+    const ChannelScan scan(op, operands, row, channel);
+    std::vector<double> state(size_t(scan.N), 0.0);
+    for (int64_t t = 0; t < scan.T; ++t) {
+      if (t % int64_t(op.getChunk()) == 0)
+        for (int64_t n = 0; n < scan.N; ++n)
+          results[1].reals[scan.kept(results[1].shape[1], t / int64_t(op.getChunk()), n)] = state[n];
+      scan.advance(t, state);
+      double &y = results[0].reals[scan.own(t)];
+      for (int64_t n = 0; n < scan.N; ++n)
+        y += scan.c.reals[scan.shared(t, n)] * state[n];
+    }
+  });
+}
+
+void runSelectiveScanGrad(graph::SelectiveScanGradOp op, Operands operands, Results results) {
+  const int64_t chunk = op.getChunk();
+  const Tensor &states = *operands[5], &dy = *operands[6];
+  forChannels(*operands[0], [&](int64_t row, int64_t channel) {
+    const ChannelScan scan(op, operands, row, channel);
+    const auto [T, N] = std::pair(scan.T, scan.N);
+    // Before each position, from the state that was kept before its chunk.
+    std::vector<std::vector<double>> before(size_t(T + 1), std::vector<double>(size_t(N), 0.0));
+    for (int64_t t = 0; t < T; ++t) {
+      for (int64_t n = 0; t % chunk == 0 && n < N; ++n)
+        before[t][n] = states.reals[scan.kept(states.shape[1], t / chunk, n)];
+      before[t + 1] = before[t];
+      scan.advance(t, before[t + 1]);
+    }
+    std::vector<double> g(size_t(N), 0.0);
+    const int64_t part = channel / int64_t(kScanGroup) * operands[0]->shape[0] * T * N;
+    for (int64_t t = T - 1; t >= 0; --t) {
+      std::vector<double> after = before[t];
+      scan.advance(t, after);
+      const int64_t own = scan.own(t);
+      for (int64_t n = 0; n < N; ++n) {
+        const int64_t shared = scan.shared(t, n);
+        g[n] += scan.c.reals[shared] * dy.reals[own];
+        results[0].reals[own] += scan.b.reals[shared] * g[n];
+        results[3].reals[part + shared] += scan.v.reals[own] * g[n];
+        results[4].reals[part + shared] += dy.reals[own] * after[n];
+        g[n] *= scan.decay(t, n);
+        const double exponent = g[n] * before[t][n];
+        results[1].reals[own] += scan.rateOf(n) * exponent;
+        results[2].reals[(row * N + n) * scan.D + channel] += scan.delta.reals[own] * exponent;
+      }
+    }
+  });
+}
+
 } // namespace
 
 void addRecurrenceRules(RuleTable &table) {
@@ -192,6 +279,8 @@ void addRecurrenceRules(RuleTable &table) {
   table.add<graph::CausalFilterGradOp>(runCausalFilterGrad);
   table.add<graph::StatePassingOp>(runStatePassing);
   table.add<graph::UnitLowerInverseOp>(runUnitLowerInverse);
+  table.add<graph::SelectiveScanOp>(runSelectiveScan);
+  table.add<graph::SelectiveScanGradOp>(runSelectiveScanGrad);
 }
 
 } // namespace ztc

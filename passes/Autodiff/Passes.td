@@ -202,7 +202,7 @@ def WriteOutRecurrences : Pass<"ztc-write-out-recurrences", "mlir::ModuleOp"> {
   let summary = "Linear attention and causal convolutions become the products and sums that they are.";
   let description = [{
     Afterwards no function has `graph.linear_attention` or `graph.causal_convolution`: each is written out, in chunks of positions, in ops of which kernels
-    are made. ztc-differentiate writes out those of @microstep in the same way, since their derivative is that of what stands there then. It is after what asks
+    are made, or as `graph.selective_scan` where its heads are channels. ztc-differentiate writes out those of @microstep in the same way, since their derivative is that of what stands there then. It is after what asks
     for the ops themselves (caches, documents), and before a precision is chosen: what linear attention computes stays f32.
     ```
     %y = graph.causal_convolution %x, %w : tensor<1x8x16xf32>, tensor<16x2xf32>

@@ -3,6 +3,7 @@
 // and arXiv:2412.06464, section 3.3), from one chunk to the next goes the state.
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Recurrence.h"
+#include "compiler/Dialect/Graph/Scan.h"
 #include "compiler/Dialect/Graph/WideOps.h"
 
 using namespace mlir;
@@ -410,6 +411,8 @@ private:
 } // namespace
 
 FailureOr<SmallVector<Value>> LinearAttentionOp::decompose(OpBuilder &builder) {
+  if (std::optional<SmallVector<Value>> scan = asSelectiveScan(*this, builder))
+    return std::move(*scan);
   return Chunks(*this, builder).run();
 }
 

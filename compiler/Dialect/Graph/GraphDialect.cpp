@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Recurrence.h"
+#include "compiler/Dialect/Graph/Scan.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -60,6 +61,10 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphExperts.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Graph/GraphScan.cpp.inc"
       >();
 }
 

@@ -10,6 +10,8 @@ ztc_tablegen_file(compiler/Dialect/Graph/GraphExperts.td GraphExperts.h.inc -gen
 ztc_tablegen_file(compiler/Dialect/Graph/GraphExperts.td GraphExperts.cpp.inc -gen-op-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphRecurrence.td GraphRecurrence.h.inc -gen-op-decls)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphRecurrence.td GraphRecurrence.cpp.inc -gen-op-defs)
+ztc_tablegen_file(compiler/Dialect/Graph/GraphScan.td GraphScan.h.inc -gen-op-decls)
+ztc_tablegen_file(compiler/Dialect/Graph/GraphScan.td GraphScan.cpp.inc -gen-op-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphEnums.h.inc -gen-enum-decls)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphEnums.cpp.inc -gen-enum-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphAttributes.h.inc -gen-attrdef-decls -attrdefs-dialect=graph)

@@ -58,6 +58,10 @@ def Plan_StatePassingOp : Plan_Step<"state_passing", (ins I64Attr:$chunks, I64At
 def Plan_UnitLowerInverseOp : Plan_Step<"unit_lower_inverse", (ins I64Attr:$count, I64Attr:$size, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "The inverse of each matrix with ones on the diagonal and zeros above it.";
 }
+def Plan_SelectiveScanOp : Plan_Step<"selective_scan", (ins I64Attr:$batch, I64Attr:$positions, I64Attr:$channels, I64Attr:$states, I64Attr:$chunk, UnitAttr:$grad, UnitAttr:$packed,
+    OptionalAttr<FlatSymbolRefAttr>:$scan_kernel, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Channels that each read and write a state of a few numbers, or with `grad` the cotangents.";
+}
 def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
     Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows added to a table by index, in order of the rows.";

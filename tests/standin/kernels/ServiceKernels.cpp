@@ -99,6 +99,10 @@ int main(int argc, char **argv) {
         for (const KernelDescription &kernel : module.addGpuAttention(
                  {heads.dim, heads.causal, heads.windowed, type, heads.packed, heads.softcapped}, grad))
           kernels.push_back(kernel);
+  for (bool grad : {false, true})
+    for (int64_t states : {4, 6, 16})
+      for (bool packed : {false, true})
+        kernels.push_back(module.addGpuSelectiveScan(grad, states, packed));
   auto images = module.emit(targets);
   if (failed(images))
     return 1;

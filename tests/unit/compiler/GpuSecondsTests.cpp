@@ -132,6 +132,26 @@ TEST(GpuSeconds, SmallGroupsTakeAsLongAsTheirMatrices) {
   EXPECT_LT(secondsOf(groupedGemm(1024, 128, false)).work, 1.5 * secondsOf(groupedGemm(8192, 128, false)).work);
 }
 
+// Positions follow one another: what more rows take nothing more of is multiprocessors without a block.
+TEST(GpuSeconds, ScansTakeAsLongAsTheirRows) {
+  const auto scan = [](uint64_t batch, uint64_t positions, uint64_t states, bool grad) {
+    plan::Step step;
+    plan::SelectiveScan &scan = *step.mutable_selective_scan();
+    scan.set_batch(batch), scan.set_positions(positions), scan.set_channels(1536), scan.set_states(states);
+    scan.set_grad(grad);
+    return secondsOf(step).work;
+  };
+  EXPECT_NEAR(scan(4, 2048, 16, false), 0.5e-3, 0.2e-3); // 96 blocks
+  EXPECT_NEAR(scan(4, 2048, 16, true) / scan(4, 2048, 16, false), 2.5, 0.2);
+  EXPECT_DOUBLE_EQ(scan(1, 2048, 16, false), scan(5, 2048, 16, false));        // 24 and 120 blocks of 132
+  EXPECT_NEAR(scan(11, 2048, 16, false) / scan(5, 2048, 16, false), 1.9, 0.1); // two blocks share schedulers
+  EXPECT_DOUBLE_EQ(scan(4, 4096, 16, false), 2 * scan(4, 2048, 16, false));
+  EXPECT_DOUBLE_EQ(scan(4, 2048, 13, false), scan(4, 2048, 16, false)); // a thread has four numbers of either
+  plan::Step bound;
+  bound.mutable_selective_scan()->set_channels(64), bound.mutable_selective_scan()->set_batch(1);
+  EXPECT_DOUBLE_EQ(gpuStepSeconds(plan::Plan(), bound, 1e9, kH100).work, 1e9 / (kH100.memoryBytes * kH100.kernelShare));
+}
+
 TEST(GpuSeconds, SumsOfOuterProductsReadWhatTheyAddTo) {
   plan::Step step = groupedGemm(4096, 128, true);
   step.mutable_grouped_gemm()->set_type_c(plan::F32);

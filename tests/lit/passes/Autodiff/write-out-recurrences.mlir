@@ -44,3 +44,21 @@ func.func @delta(%q: tensor<1x7x1x2xf32>, %v: tensor<1x7x1x3xf32>, %b: tensor<1x
   %y, %s = graph.linear_attention %q, %q, %v, 1.0 beta %b : tensor<1x7x1x1xf32> {chunk = 4 : i64, delta} : tensor<1x7x1x2xf32>, tensor<1x7x1x2xf32>, tensor<1x7x1x3xf32> -> tensor<1x7x1x3xf32>, tensor<1x1x2x3xf32>
   return %y : tensor<1x7x1x3xf32>
 }
+
+// Heads that are channels of one value, whose decays are products of steps and rates, are a selective scan: queries and keys are all channels', the scale goes to queries.
+// CHECK-LABEL: func @scan
+// CHECK-NOT: graph.matmul
+// CHECK: %[[C:.*]] = graph.mul %{{.*}} {graph.wide} : tensor<1x40x2xf32>
+// CHECK: %[[RATE:.*]] = graph.transpose %arg4, [1, 0] {graph.wide} : tensor<16x2xf32> -> tensor<2x16xf32>
+// CHECK: graph.selective_scan %{{.*}}, %{{.*}}, %[[RATE]], %{{.*}}, %[[C]] {chunk = 32 : i64, graph.wide} : {{.*}} -> tensor<1x40x16xf32>, tensor<1x2x2x16xf32>
+func.func @scan(%fq: tensor<1x40x1x1x2xf32>, %fk: tensor<1x40x1x1x2xf32>, %v: tensor<1x40x16x1xf32>, %step: tensor<1x40x16x1xf32>, %rate: tensor<16x2xf32>) -> tensor<1x40x16x1xf32> {
+  %q1 = graph.broadcast %fq : tensor<1x40x1x1x2xf32> -> tensor<1x40x1x16x2xf32>
+  %q = graph.reshape %q1 : tensor<1x40x1x16x2xf32> -> tensor<1x40x16x2xf32>
+  %k1 = graph.broadcast %fk : tensor<1x40x1x1x2xf32> -> tensor<1x40x1x16x2xf32>
+  %k = graph.reshape %k1 : tensor<1x40x1x16x2xf32> -> tensor<1x40x16x2xf32>
+  %d = graph.broadcast %step : tensor<1x40x16x1xf32> -> tensor<1x40x16x2xf32>
+  %r = graph.broadcast %rate : tensor<16x2xf32> -> tensor<1x40x16x2xf32>
+  %g = graph.mul %r, %d : tensor<1x40x16x2xf32>
+  %y, %s = graph.linear_attention %q, %k, %v, 0.5 decay %g : tensor<1x40x16x2xf32> {chunk = 4 : i64} : tensor<1x40x16x2xf32>, tensor<1x40x16x2xf32>, tensor<1x40x16x1xf32> -> tensor<1x40x16x1xf32>, tensor<1x16x2x1xf32>
+  return %y : tensor<1x40x16x1xf32>
+}
