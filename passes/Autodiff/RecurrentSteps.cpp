@@ -64,7 +64,11 @@ Value stateAfter(graph::LinearAttentionOp op, Value positions) {
     Expr isThere = place <= graph::broadcastLike(graph::reshape(position, {x.dim(0), 1, 1, 1}), place);
     return graph::select(graph::broadcastLike(isThere, x), x, graph::zeroLike(x)).value();
   };
-  op.getKMutable().assign(upTo(op.getK()));
+  // The delta rule takes from the state what the key reads. Else either factor will do, and values are of each head.
+  if (op.getDelta())
+    op.getKMutable().assign(upTo(op.getK()));
+  else
+    op.getVMutable().assign(upTo(op.getV()));
   if (op.getDecay())
     op.getDecayMutable().assign(upTo(op.getDecay()));
   return op.getState();

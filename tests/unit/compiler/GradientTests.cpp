@@ -236,6 +236,10 @@ const GradientCase kExperts[] = {
        %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
        %y = graph.dispatch %x by %o, %p : tensor<5x3xf64>, tensor<10xi32>, tensor<5x2xi32> -> tensor<10x3xf64> return %y : tensor<10x3xf64> })",
      nullptr, 3},
+    {"selective_scan",
+     R"(func.func @f(%v: tensor<2x10x80xf32>, %d: tensor<2x10x80xf32>, %r: tensor<3x80xf32>, %b: tensor<2x10x3xf32>, %c: tensor<2x10x3xf32>) -> tensor<2x10x80xf32> {
+       %y, %s = graph.selective_scan %v, %d, %r, %b, %c {chunk = 8 : i64} : tensor<2x10x80xf32>, tensor<2x10x80xf32>, tensor<3x80xf32>, tensor<2x10x3xf32>, tensor<2x10x3xf32> -> tensor<2x10x80xf32>, tensor<2x2x3x80xf32>
+       return %y : tensor<2x10x80xf32> })"},
     {"combine", R"(func.func @f(%x: tensor<10x3xf64>, %c: tensor<5x2xi32>) -> tensor<5x3xf64> {
        %o, %p, %s = graph.route %c : tensor<5x2xi32> -> tensor<10xi32>, tensor<5x2xi32>, tensor<5xi32>
        %y = graph.combine %x by %o, %p : tensor<10x3xf64>, tensor<10xi32>, tensor<5x2xi32> -> tensor<5x3xf64> return %y : tensor<5x3xf64> })",

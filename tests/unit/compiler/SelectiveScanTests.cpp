@@ -3,6 +3,7 @@
 #include "GradientCheck.h"
 #include "KernelHarness.h"
 #include "compiler/Dialect/Graph/Recurrence.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/Scan.h"
 #include <gtest/gtest.h>
 
@@ -137,6 +138,26 @@ TEST_P(SelectiveScan, IsLinearAttentionOfChannels) {
     EXPECT_NEAR(dot((*gradients)[next++], direction), numeric, 1e-6 * std::max(1.0, std::abs(numeric)))
         << "of operand " << index;
   }
+}
+
+/// What generates text hands on the last state.
+TEST_P(SelectiveScan, HandsOnTheLastState) {
+  const ScanCase &c = GetParam();
+  if (c.packed)
+    return; // rows of several documents are not what text is generated from
+  GraphContext context;
+  const std::string text = attentionText(c, /*repeatsKeys=*/true, /*wantsState=*/true);
+  auto module = context.parse(text), scan = context.parse(text);
+  ASSERT_TRUE(module && scan);
+  auto recurrence = module->lookupSymbol<func::FuncOp>("f"), written = scan->lookupSymbol<func::FuncOp>("f");
+  graph::setEntry(written, graph::Entry::Generate);
+  ASSERT_TRUE(succeeded(decomposeInPlace(written)));
+  EXPECT_EQ(scansIn(written), 1);
+  const Tensors arguments = scanArguments(recurrence, c, 3, 4);
+  auto expected = interpret(recurrence, arguments), found = interpret(written, arguments);
+  ASSERT_TRUE(succeeded(expected) && succeeded(found));
+  for (unsigned i : {0, 1})
+    EXPECT_LT(relativeError((*found)[i], (*expected)[i]), 1e-12) << "result " << i;
 }
 
 /// Where the chunked form stays.

@@ -62,3 +62,42 @@ func.func @scan(%fq: tensor<1x40x1x1x2xf32>, %fk: tensor<1x40x1x1x2xf32>, %v: te
   %y, %s = graph.linear_attention %q, %k, %v, 0.5 decay %g : tensor<1x40x16x2xf32> {chunk = 4 : i64} : tensor<1x40x16x2xf32>, tensor<1x40x16x2xf32>, tensor<1x40x16x1xf32> -> tensor<1x40x16x1xf32>, tensor<1x16x2x1xf32>
   return %y : tensor<1x40x16x1xf32>
 }
+
+// What generates text hands on the last state, after the positions that count: that before a chunk which follows. @microstep, which is differentiated, keeps the chunked form where it hands on one.
+// CHECK-LABEL: func @generate
+// CHECK: %[[STEP:.*]] = graph.select %{{.*}}, %arg3, %{{.*}} : tensor<1x40x16x1xi1>, tensor<1x40x16x1xf32>
+// CHECK: %[[V:.*]] = graph.pad %{{.*}}, [0, 0, 0] {graph.wide} : tensor<1x40x16xf32> -> tensor<1x65x16xf32>
+// CHECK: %[[FLAT:.*]] = graph.reshape %[[STEP]]
+// CHECK: %[[DELTA:.*]] = graph.pad %[[FLAT]], [0, 0, 0]
+// CHECK: %[[Y:.*]], %[[STATES:.*]] = graph.selective_scan %[[V]], %[[DELTA]], %{{.*}} -> tensor<1x65x16xf32>, tensor<1x3x2x16xf32>
+// CHECK: graph.slice %[[Y]], [0, 0, 0] {graph.wide} : tensor<1x65x16xf32> -> tensor<1x40x16xf32>
+// CHECK: graph.slice %[[STATES]], [0, 2, 0, 0] {graph.wide} : tensor<1x3x2x16xf32> -> tensor<1x1x2x16xf32>
+func.func @generate(%fq: tensor<1x40x1x1x2xf32>, %fk: tensor<1x40x1x1x2xf32>, %v: tensor<1x40x16x1xf32>, %step: tensor<1x40x16x1xf32>, %rate: tensor<16x2xf32>,
+                    %counts: tensor<1x40x1x1xi1>) -> (tensor<1x40x16x1xf32>, tensor<1x16x2x1xf32>) attributes {graph.entry = #graph.entry<generate>} {
+  %q1 = graph.broadcast %fq : tensor<1x40x1x1x2xf32> -> tensor<1x40x1x16x2xf32>
+  %q = graph.reshape %q1 : tensor<1x40x1x16x2xf32> -> tensor<1x40x16x2xf32>
+  %k1 = graph.broadcast %fk : tensor<1x40x1x1x2xf32> -> tensor<1x40x1x16x2xf32>
+  %k = graph.reshape %k1 : tensor<1x40x1x16x2xf32> -> tensor<1x40x16x2xf32>
+  %d = graph.broadcast %step : tensor<1x40x16x1xf32> -> tensor<1x40x16x2xf32>
+  %r = graph.broadcast %rate : tensor<16x2xf32> -> tensor<1x40x16x2xf32>
+  %g = graph.mul %d, %r : tensor<1x40x16x2xf32>
+  %all = graph.broadcast %counts : tensor<1x40x1x1xi1> -> tensor<1x40x16x2xi1>
+  %zero = graph.constant dense<0.0> : tensor<1x40x16x2xf32>
+  %masked = graph.select %all, %g, %zero : tensor<1x40x16x2xi1>, tensor<1x40x16x2xf32>
+  %y, %s = graph.linear_attention %q, %k, %v, 1.0 decay %masked : tensor<1x40x16x2xf32> {chunk = 4 : i64} : tensor<1x40x16x2xf32>, tensor<1x40x16x2xf32>, tensor<1x40x16x1xf32> -> tensor<1x40x16x1xf32>, tensor<1x16x2x1xf32>
+  return %y, %s : tensor<1x40x16x1xf32>, tensor<1x16x2x1xf32>
+}
+// CHECK-LABEL: func @microstep
+// CHECK-NOT: graph.selective_scan
+func.func @microstep(%fq: tensor<1x40x1x1x2xf32>, %fk: tensor<1x40x1x1x2xf32>, %v: tensor<1x40x16x1xf32>, %step: tensor<1x40x16x1xf32>, %rate: tensor<16x2xf32>) -> tensor<1x16x2x1xf32>
+    attributes {graph.entry = #graph.entry<microstep>} {
+  %q1 = graph.broadcast %fq : tensor<1x40x1x1x2xf32> -> tensor<1x40x1x16x2xf32>
+  %q = graph.reshape %q1 : tensor<1x40x1x16x2xf32> -> tensor<1x40x16x2xf32>
+  %k1 = graph.broadcast %fk : tensor<1x40x1x1x2xf32> -> tensor<1x40x1x16x2xf32>
+  %k = graph.reshape %k1 : tensor<1x40x1x16x2xf32> -> tensor<1x40x16x2xf32>
+  %d = graph.broadcast %step : tensor<1x40x16x1xf32> -> tensor<1x40x16x2xf32>
+  %r = graph.broadcast %rate : tensor<16x2xf32> -> tensor<1x40x16x2xf32>
+  %g = graph.mul %d, %r : tensor<1x40x16x2xf32>
+  %y, %s = graph.linear_attention %q, %k, %v, 1.0 decay %g : tensor<1x40x16x2xf32> {chunk = 4 : i64} : tensor<1x40x16x2xf32>, tensor<1x40x16x2xf32>, tensor<1x40x16x1xf32> -> tensor<1x40x16x1xf32>, tensor<1x16x2x1xf32>
+  return %s : tensor<1x16x2x1xf32>
+}
