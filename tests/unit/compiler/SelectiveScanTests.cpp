@@ -319,17 +319,22 @@ TEST_P(SelectiveScan, KernelsOfGpus) {
   }
 }
 
+/// No local memory, whatever the states' size: neither in PTX nor, where an assembler is, in what it makes of that.
 TEST(SelectiveScanCode, OfGpus) {
   KernelModule module(kernelContext(), {/*host=*/false, /*device=*/true});
   for (bool grad : {false, true})
-    for (int64_t states : {4, 16})
+    for (int64_t states : {4, 16, 64})
       for (bool packed : {false, true})
         module.addGpuSelectiveScan(grad, states, packed);
   auto images = module.emit({"sm_80", "sm_90a"});
   ASSERT_TRUE(succeeded(images));
-  for (const KernelImage &image : *images)
+  for (const KernelImage &image : *images) {
     for (const char *bad : {".local", "atom.", "\tred.", "call.uni", "div.full", "div.approx", ".ftz"})
       EXPECT_FALSE(llvm::StringRef(image.ptx).contains(bad)) << bad;
+    for (const auto &[kernel, resources] : image.resources)
+      EXPECT_EQ(resources.localBytes, 0u)
+          << kernel << " for " << image.target << ", " << resources.registers << " registers";
+  }
 }
 
 } // namespace
