@@ -262,7 +262,7 @@ KernelDescription KernelModule::addGpuSelectiveScan(bool grad, int64_t states, b
   if (packed)
     written.push_back(false);
   return deviceService(*state_, name, written, 4, DeviceScan::kThreads, 1, [&](BlockKernel &k) {
-    k.blocksTogether = 2;
+    k.blocksTogether = grad && states > 32 ? 1 : 2; // the gradient of longer states takes more than 128 registers
     if (grad)
       DeviceScanGradient(k, states, packed).run();
     else

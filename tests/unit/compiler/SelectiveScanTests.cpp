@@ -319,17 +319,48 @@ TEST_P(SelectiveScan, KernelsOfGpus) {
   }
 }
 
+/// What each buffer's threads read and write, each thread for itself: four share a channel.
+TEST(SelectiveScanCode, BytesOfGpus) {
+  const ScanCase c{"bytes", 2, 70, 64, 8};
+  const auto places = uint64_t(c.B * c.T), values = places * uint64_t(c.D) * 4, shared = places * uint64_t(c.N) * 4,
+             numbers = values * uint64_t(c.N), rates = uint64_t(c.N * c.D) * 4, kept = rates * uint64_t(c.B) * 3;
+  const std::vector<uint64_t> forward{4 * values, 4 * values, rates * uint64_t(c.B), numbers, numbers, values, kept},
+      backward{8 * values, 8 * values, rates * uint64_t(c.B), 2 * numbers, numbers, kept,       4 * values,
+               values,     values,     rates * uint64_t(c.B), shared,      shared,  2 * numbers};
+  for (bool grad : {false, true}) {
+    const ScanRun run(c, grad);
+    KernelModule kernels(kernelContext(), {/*host=*/false, /*device=*/true});
+    const KernelDescription kernel = kernels.addGpuSelectiveScan(grad, c.N, /*packed=*/false);
+    auto images = kernels.emit({"simt"});
+    ASSERT_TRUE(succeeded(images));
+    auto image = simt::Image::load(images->front().bytes);
+    ASSERT_TRUE(image.isOk());
+    std::vector<Bytes> all = run.buffers(gpuScanScratchBytes(uint64_t(c.B), uint64_t(c.D), 32, uint64_t(c.N)));
+    std::vector<Bytes *> pointers;
+    for (Bytes &bytes : all)
+      pointers.push_back(&bytes);
+    std::vector<uint64_t> moved;
+    ASSERT_TRUE(launchOnGpu(**image, kernel, pointers, {c.T, c.D, 32, c.B}, c.B, simt::Order::Ascending, &moved));
+    EXPECT_EQ(moved, grad ? backward : forward);
+  }
+}
+
+/// No local memory, whatever the states' size: neither in PTX nor, where an assembler is, in what it makes of that.
 TEST(SelectiveScanCode, OfGpus) {
   KernelModule module(kernelContext(), {/*host=*/false, /*device=*/true});
   for (bool grad : {false, true})
-    for (int64_t states : {4, 16})
+    for (int64_t states : {4, 16, 64})
       for (bool packed : {false, true})
         module.addGpuSelectiveScan(grad, states, packed);
   auto images = module.emit({"sm_80", "sm_90a"});
   ASSERT_TRUE(succeeded(images));
-  for (const KernelImage &image : *images)
+  for (const KernelImage &image : *images) {
     for (const char *bad : {".local", "atom.", "\tred.", "call.uni", "div.full", "div.approx", ".ftz"})
       EXPECT_FALSE(llvm::StringRef(image.ptx).contains(bad)) << bad;
+    for (const auto &[kernel, resources] : image.resources)
+      EXPECT_EQ(resources.localBytes, 0u)
+          << kernel << " for " << image.target << ", " << resources.registers << " registers";
+  }
 }
 
 } // namespace
