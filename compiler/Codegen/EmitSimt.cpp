@@ -23,6 +23,7 @@ struct Access {
   Value *address;
   uint64_t bytes;
   bool writes;
+  uint64_t alignment; ///< where there is less of it than bytes, a GPU accesses as many bytes at a time
 
   bool isAtomic() const { return by->isAtomic(); }
   bool isShared() const { return address->getType()->getPointerAddressSpace() == kSharedSpace; }
@@ -44,11 +45,11 @@ static SmallVector<Access> findAccesses(Function &kernel) {
       unsigned space = address->getType()->getPointerAddressSpace();
       if (space == kGlobalSpace || space == kSharedSpace)
         accesses.push_back({&instruction, address, layout.getTypeStoreSize(getLoadStoreType(&instruction)),
-                            isa<StoreInst>(instruction)});
+                            isa<StoreInst>(instruction), getLoadStoreAlignment(&instruction).value()});
     } else if (auto *call = dyn_cast<CallInst>(&instruction); call && !copiesAsynchronously(*call)) {
       for (Value *argument : call->args())
         if (argument->getType()->isPointerTy() && argument->getType()->getPointerAddressSpace() == kSharedSpace)
-          accesses.push_back({call, argument, kMatrixRowBytes, false});
+          accesses.push_back({call, argument, kMatrixRowBytes, false, kMatrixRowBytes});
     }
   }
   return accesses;
@@ -62,16 +63,15 @@ static Error reportAccesses(Function &kernel) {
   Type *pointer = PointerType::get(context, 0), *i64 = Type::getInt64Ty(context);
   for (const Access &access : findAccesses(kernel)) {
     IRBuilder<> builder(access.by);
-    SmallVector<Value *> arguments = {builder.CreateAddrSpaceCast(access.address, pointer),
-                                      builder.getInt64(access.bytes)};
+    SmallVector<Value *> variableArguments;
     SmallVector<Type *> types = {pointer, i64};
     if (access.isShared()) {
       auto *variable = dyn_cast<GlobalVariable>(getUnderlyingObject(access.address, /*MaxLookup=*/0));
       if (!variable)
         return createStringError("kernel %s accesses shared memory of which no variable is known",
                                  kernel.getName().str().c_str());
-      arguments.append({builder.CreateAddrSpaceCast(variable, pointer),
-                        builder.getInt64(module.getDataLayout().getTypeAllocSize(variable->getValueType()))});
+      variableArguments = {builder.CreateAddrSpaceCast(variable, pointer),
+                           builder.getInt64(module.getDataLayout().getTypeAllocSize(variable->getValueType()))};
       types.append({pointer, i64});
     }
     StringRef name = access.isShared() ? (access.writes ? "ztc_simt_shared_write" : "ztc_simt_shared_read")
@@ -79,7 +79,14 @@ static Error reportAccesses(Function &kernel) {
                                           : access.writes   ? "ztc_simt_write"
                                                             : "ztc_simt_read");
     auto *type = FunctionType::get(Type::getVoidTy(context), types, false);
-    builder.CreateCall(module.getOrInsertFunction(name, type), arguments);
+    Value *address = builder.CreateAddrSpaceCast(access.address, pointer);
+    const uint64_t atATime = std::min(access.bytes, access.alignment);
+    for (uint64_t first = 0; first < access.bytes; first += atATime) {
+      SmallVector<Value *> arguments = {builder.CreateConstGEP1_64(builder.getInt8Ty(), address, first),
+                                        builder.getInt64(std::min(atATime, access.bytes - first))};
+      arguments.append(variableArguments);
+      builder.CreateCall(module.getOrInsertFunction(name, type), arguments);
+    }
   }
   return Error::success();
 }
