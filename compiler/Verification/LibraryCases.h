@@ -65,6 +65,7 @@ std::vector<LibraryCase> lossCases(mlir::Operation *op, mlir::DictionaryAttr ker
 std::vector<LibraryCase> transferCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
 std::vector<LibraryCase> expertCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
 std::vector<LibraryCase> scanCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
+std::vector<LibraryCase> recurrenceCases(mlir::Operation *op, mlir::DictionaryAttr kernels);
 
 /// The first two, one in the middle and the last of `count`.
 std::set<int64_t> fewOf(int64_t count);

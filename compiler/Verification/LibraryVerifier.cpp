@@ -80,7 +80,8 @@ public:
         auto kernels = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
         if (!kernels)
           return;
-        for (auto cases : {attentionCases, documentCases, lossCases, transferCases, expertCases, scanCases})
+        for (auto cases :
+             {attentionCases, documentCases, lossCases, transferCases, expertCases, scanCases, recurrenceCases})
           for (const LibraryCase &test : cases(op, kernels)) {
             known.insert(test.kernel);
             if (seen.insert(test.kernel + " " + test.call).second)

@@ -44,6 +44,7 @@ Value convolved(OpBuilder &builder, graph::CausalConvolutionOp op, Value window,
   Expr tap = all.with(graph::IotaOp::create(builder, op.getLoc(), type, 0));
   Expr place = graph::broadcast(all.with(position), {k}) + tap - double(k - 1);
   auto ordered = graph::EmbeddingOp::create(builder, op.getLoc(), all.type(), window, rowOfWindow(place, k).value());
+  const graph::WideOps wide(builder); // rounded once, as graph.causal_filter is
   std::optional<Expr> sum;
   for (int64_t i = 0; i < k; ++i) {
     auto rowOf = [&](const Expr &rows) { return graph::reshape(graph::slice(rows, {i, 0}, {1, C}), {1, 1, C}); };

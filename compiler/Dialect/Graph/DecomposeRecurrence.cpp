@@ -423,6 +423,7 @@ FailureOr<SmallVector<Value>> CausalConvolutionOp::decompose(OpBuilder &builder)
     return SmallVector<Value>{
         CausalFilterOp::create(builder, getLoc(), getX(), taps.value(), getBias(), getDocumentStarts())};
   const int64_t B = x.dim(0), T = x.dim(1), C = x.dim(2), k = taps.dim(0);
+  const WideOps wide(builder); // rounded once, as a filter is
   Expr all = widen(concat({x.with(getPast()), x}, 1));
   std::optional<Expr> sum;
   for (int64_t tap = 0; tap < k; ++tap) {
