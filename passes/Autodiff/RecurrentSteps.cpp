@@ -44,16 +44,11 @@ Value convolved(OpBuilder &builder, graph::CausalConvolutionOp op, Value window,
   Expr tap = all.with(graph::IotaOp::create(builder, op.getLoc(), type, 0));
   Expr place = graph::broadcast(all.with(position), {k}) + tap - double(k - 1);
   auto ordered = graph::EmbeddingOp::create(builder, op.getLoc(), all.type(), window, rowOfWindow(place, k).value());
-  const graph::WideOps wide(builder); // rounded once, as graph.causal_filter is
-  std::optional<Expr> sum;
-  for (int64_t i = 0; i < k; ++i) {
-    auto rowOf = [&](const Expr &rows) { return graph::reshape(graph::slice(rows, {i, 0}, {1, C}), {1, 1, C}); };
-    Expr term = rowOf(all.with(ordered)) * rowOf(weight);
-    sum = sum ? *sum + term : term;
-  }
-  if (op.getBias())
-    sum = *sum + graph::reshape(all.with(op.getBias()), {1, 1, C});
-  return sum->value();
+  // The last of these rows is what the whole text has at this position, to the bit.
+  Expr rows = graph::reshape(all.with(ordered), {1, k, C});
+  auto filtered =
+      graph::CausalFilterOp::create(builder, op.getLoc(), rows.value(), weight.value(), op.getBias(), Value());
+  return graph::slice(rows.with(filtered), {0, k - 1, 0}, {1, 1, C}).value();
 }
 
 Value stateAfter(graph::LinearAttentionOp op, Value positions) {

@@ -1,6 +1,6 @@
 #include "passes/Autodiff/RowBatch.h"
 #include "compiler/Dialect/Graph/Expr.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Recurrence.h"
 #include "passes/Autodiff/RowShape.h"
 
 using namespace mlir;
@@ -65,6 +65,8 @@ LogicalResult RowBatch::rewrite(Operation *op) {
     return rewriteNorm(op);
   if (isa<graph::RopeOp>(op))
     return rewriteRope(op);
+  if (isa<graph::CausalFilterOp>(op))
+    return rewriteFilter(op);
   if (isa<graph::EmbeddingOp>(op))
     return rewriteLookup(op), success();
   if (isa<graph::EmbeddingGradOp>(op))
@@ -138,6 +140,20 @@ LogicalResult RowBatch::rewriteNorm(Operation *op) {
   many->setOperand(0, twin(norm.getX()));
   many->getResult(0).setType(many->getOperand(0).getType());
   setTwin(op->getResult(0), many->getResult(0));
+  return success();
+}
+
+/// Rows of texts are to the op as further rows of one text.
+LogicalResult RowBatch::rewriteFilter(Operation *op) {
+  auto filter = cast<graph::CausalFilterOp>(op);
+  if (llvm::any_of(op->getOperands().drop_front(), [&](Value operand) { return differs(operand); }))
+    return refuse(op, "has weights of each text");
+  graph::Expr x(builder_, op->getLoc(), twin(filter.getX()));
+  Value rows = graph::reshape(x, {rows_ * x.dim(1), x.dim(2), x.dim(3)}).value();
+  Operation *many = builder_.clone(*op);
+  many->setOperand(0, rows);
+  many->getResult(0).setType(rows.getType());
+  setTwin(op->getResult(0), graph::reshape(x.with(many->getResult(0)), x.type().getShape()).value());
   return success();
 }
 

@@ -36,6 +36,7 @@ private:
   void rewriteAlike(mlir::Operation *op);
   void rewriteBroadcast(mlir::Operation *op);
   llvm::LogicalResult rewriteMatmul(mlir::Operation *op);
+  llvm::LogicalResult rewriteFilter(mlir::Operation *op);
   llvm::LogicalResult rewriteNorm(mlir::Operation *op);
   llvm::LogicalResult rewriteRope(mlir::Operation *op);
   void rewriteLookup(mlir::Operation *op);

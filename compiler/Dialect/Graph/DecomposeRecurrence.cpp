@@ -416,24 +416,13 @@ FailureOr<SmallVector<Value>> LinearAttentionOp::decompose(OpBuilder &builder) {
   return Chunks(*this, builder).run();
 }
 
-// With a past the row in front of the filter's is longer than the result: positions are slices of both together.
 FailureOr<SmallVector<Value>> CausalConvolutionOp::decompose(OpBuilder &builder) {
   Expr x(builder, getLoc(), getX()), taps = transpose(x.with(getWeight()), {1, 0});
-  if (!getPast())
-    return SmallVector<Value>{
-        CausalFilterOp::create(builder, getLoc(), getX(), taps.value(), getBias(), getDocumentStarts())};
-  const int64_t B = x.dim(0), T = x.dim(1), C = x.dim(2), k = taps.dim(0);
-  const WideOps wide(builder); // rounded once, as a filter is
-  Expr all = widen(concat({x.with(getPast()), x}, 1));
-  std::optional<Expr> sum;
-  for (int64_t tap = 0; tap < k; ++tap) {
-    Expr there = slice(all, {0, tap, 0}, {B, T, C});
-    Expr term = there * broadcastLike(factorOf(taps, tap), there);
-    sum = sum ? *sum + term : term;
-  }
-  if (getBias())
-    sum = *sum + broadcastLike(reshape(widen(x.with(getBias())), {1, 1, C}), *sum);
-  return SmallVector<Value>{castTo(*sum, x.elementType()).value()};
+  Expr row = getPast() ? concat({x.with(getPast()), x}, 1) : x;
+  Expr y = x.with(CausalFilterOp::create(builder, getLoc(), row.value(), taps.value(), getBias(), getDocumentStarts()));
+  if (getPast())
+    y = slice(y, {0, taps.dim(0) - 1, 0}, x.type().getShape());
+  return SmallVector<Value>{y.value()};
 }
 
 FailureOr<SmallVector<Value>> CausalFilterOp::decompose(OpBuilder &builder) {

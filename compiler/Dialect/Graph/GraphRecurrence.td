@@ -92,7 +92,7 @@ def Graph_CausalFilterOp : Graph_Op<"causal_filter", [AttrSizedOperandSegments, 
   let description = [{
         %y = graph.causal_filter %x by %taps : tensor<4x16xf32> bias %b : tensor<16xf32> : tensor<1x8x16xf32>
 
-    What graph.causal_convolution without a past is written out as: x is (B, T, C), taps (k, C), y[b, t, c] = sum_j taps[j, c] x[b, t - (k - 1) + j, c] + bias[c], where
+    What graph.causal_convolution is written out as: x is (B, T, C), taps (k, C), y[b, t, c] = sum_j taps[j, c] x[b, t - (k - 1) + j, c] + bias[c], where
     positions before the first, and those of other documents (`document_starts`, (B, T)), are zeros. Sums are f32 and rounded once.
     (C1) x is 3-D, taps 2-D with x's C. (C2) bias, where present, is (C), document_starts (B, T). (C3) x and y have the same type.
   }];
