@@ -5,6 +5,7 @@
 #include "compiler/Verification/PatternMemory.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -47,6 +48,16 @@ struct LibraryLaunch {
 private:
   unsigned add(llvm::StringRef name, llvm::Expected<PatternMemory> memory);
 };
+
+/// A sum and what its terms are in magnitude: how far a kernel may be from it, whatever order it adds them in, is
+/// kTermTolerance of that.
+struct TermSum {
+  double value = 0, magnitude = 0;
+  void add(double term, double size) { value += term, magnitude += std::abs(size); }
+  void add(double term) { add(term, term); }
+  void add(const TermSum &x, double factor = 1) { add(x.value * factor, x.magnitude * factor); }
+};
+inline constexpr double kTermTolerance = 1e-5;
 
 /// One kernel of one call.
 struct LibraryCase {

@@ -18,19 +18,6 @@ int64_t sizeOf(Value value, unsigned dimension) {
   return cast<RankedTensorType>(value.getType()).getDimSize(dimension);
 }
 
-/// How far a number may be from what it is, of the sum of its terms' magnitudes.
-constexpr double kSumTolerance = 1e-5;
-
-/// A number and what its terms are in magnitude.
-struct TermSum {
-  double value = 0, magnitude = 0;
-  void add(const TermSum &x, double factor = 1) {
-    value += x.value * factor;
-    magnitude += x.magnitude * std::abs(factor);
-  }
-  void add(double x) { add({x, std::abs(x)}); }
-};
-
 /// A call of graph.state_passing.
 struct StatesCall {
   int64_t chunks, rows, keys, values, positions, decayKeys, decayParts;
@@ -127,7 +114,7 @@ private:
     return {values.reals.begin(), values.reals.end()};
   }
   void expect(Buffer buffer, int64_t element, const TermSum &sum) {
-    launch.expect(numbers[buffer], c.f32, element, sum.value, 0, kSumTolerance * sum.magnitude);
+    launch.expect(numbers[buffer], c.f32, element, sum.value, 0, kTermTolerance * sum.magnitude);
   }
 
   /// One column of state `state`, of which the numbers of `keys` are looked at.
@@ -211,7 +198,7 @@ LibraryLaunch inverseLaunch(Type f32, int64_t count, int64_t size) {
       for (int64_t column : {int64_t(0), size / 3, size - 1}) {
         const int64_t place = i * size + column;
         launch.expect(y, f32, matrix * size * size + place, rows[size_t(place)].value, 0,
-                      kSumTolerance * rows[size_t(place)].magnitude);
+                      kTermTolerance * rows[size_t(place)].magnitude);
       }
   }
   return launch;

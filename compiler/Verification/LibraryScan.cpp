@@ -57,15 +57,6 @@ struct ScanCall {
   }
 };
 
-/// How far a number may be from what it is, of the sum of its terms' magnitudes.
-constexpr double kScanTolerance = 1e-5;
-
-/// A sum and what its terms are in magnitude.
-struct Sum {
-  double value = 0, magnitude = 0;
-  void add(double term, double size) { value += term, magnitude += std::abs(size); }
-};
-
 /// What all channels of a row read.
 struct SharedNumbers {
   std::vector<double> keys, queries;
@@ -161,13 +152,13 @@ private:
 
   void expectForward(int64_t row, int64_t channel, const SharedNumbers &shared) {
     const std::vector<double> v = ofChannel(0, row, channel), delta = ofChannel(1, row, channel);
-    std::vector<Sum> y(size_t(c.positions));
+    std::vector<TermSum> y(size_t(c.positions));
     for (int64_t n = 0; n < c.states; ++n) {
-      Sum state;
+      TermSum state;
       for (int64_t t = 0; t < c.positions; ++t) {
         if (t % c.chunk == 0)
           launch.expect(6, c.f32, c.kept(row, t / c.chunk, n, channel), state.value, 0,
-                        kScanTolerance * state.magnitude);
+                        kTermTolerance * state.magnitude);
         const double factor = decay(delta, t, n, channel);
         state.value *= factor, state.magnitude *= factor;
         const double added = v[size_t(t)] * shared.keys[size_t(t * c.states + n)];
@@ -180,13 +171,13 @@ private:
       expect(5, c.own(row, t, channel), y[size_t(t)]);
   }
 
-  void expect(unsigned buffer, int64_t element, const Sum &sum) {
-    launch.expect(buffer, c.f32, element, sum.value, 0, kScanTolerance * sum.magnitude);
+  void expect(unsigned buffer, int64_t element, const TermSum &sum) {
+    launch.expect(buffer, c.f32, element, sum.value, 0, kTermTolerance * sum.magnitude);
   }
 
   void expectGradient(int64_t row, int64_t group, int64_t first, int64_t end, const SharedNumbers &shared) {
     const auto numbers = size_t(c.positions * c.states);
-    std::vector<Sum> keys(numbers), queries(numbers);
+    std::vector<TermSum> keys(numbers), queries(numbers);
     for (int64_t channel = first; channel < end; ++channel)
       goBack(row, channel, shared, keys, queries, channel == first || channel == end - 1);
     for (int64_t t : c.someOfPositions())
@@ -197,11 +188,11 @@ private:
       }
   }
 
-  void goBack(int64_t row, int64_t channel, const SharedNumbers &shared, std::vector<Sum> &keys,
-              std::vector<Sum> &queries, bool isLookedAt) {
+  void goBack(int64_t row, int64_t channel, const SharedNumbers &shared, std::vector<TermSum> &keys,
+              std::vector<TermSum> &queries, bool isLookedAt) {
     const std::vector<double> v = ofChannel(0, row, channel), delta = ofChannel(1, row, channel),
                               dy = ofChannel(6, row, channel);
-    std::vector<Sum> dv(size_t(c.positions)), ddelta(size_t(c.positions));
+    std::vector<TermSum> dv(size_t(c.positions)), ddelta(size_t(c.positions));
     for (int64_t n = 0; n < c.states; ++n) {
       const std::vector<double> kept =
           read(5, [&](int64_t number) { return c.kept(row, number, n, channel); }, c.chunks());
@@ -212,7 +203,7 @@ private:
         factors[size_t(t)] = decay(delta, t, n, channel);
         state = factors[size_t(t)] * before[size_t(t)] + v[size_t(t)] * shared.keys[size_t(t * c.states + n)];
       }
-      Sum g, rates;
+      TermSum g, rates;
       for (int64_t i = c.positions; i-- > 0;) {
         const auto t = size_t(i), place = size_t(i * c.states + n);
         const double key = shared.keys[place], rate = double(float(c.rate(n, channel)));

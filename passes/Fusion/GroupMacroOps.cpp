@@ -42,7 +42,7 @@ bool isMacro(Operation *op) {
 }
 
 /// Adds the slice or widening, and reshapes around it, that `operand` is and that nothing else reads.
-void addSlice(Value operand, OpSet &group) {
+void addSliceOrWidening(Value operand, OpSet &group) {
   SmallVector<Operation *> chain;
   for (Value value = operand; value.hasOneUse(); value = chain.back()->getOperand(0)) {
     Operation *op = value.getDefiningOp();
@@ -57,7 +57,7 @@ void addSlice(Value operand, OpSet &group) {
 
 void addMacro(Operation *macro, OpSet &group) {
   for (Value operand : macro->getOperands())
-    addSlice(operand, group);
+    addSliceOrWidening(operand, group);
   group.insert(macro);
 }
 

@@ -9,6 +9,20 @@
 using namespace mlir;
 using namespace ztc::graph;
 
+Value ztc::graph::sharedHeads(Value value) {
+  auto outer = value.getDefiningOp<ReshapeOp>();
+  auto repeat = outer ? outer.getX().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!repeat)
+    return {};
+  ArrayRef<int64_t> one = cast<RankedTensorType>(repeat.getX().getType()).getShape(),
+                    all = cast<RankedTensorType>(repeat.getType()).getShape(),
+                    joined = cast<RankedTensorType>(value.getType()).getShape();
+  const bool repeats = one.size() == 5 && all.size() == 5 && one[3] == 1 && all[3] > 1 &&
+                       one.take_front(3) == all.take_front(3) && one[4] == all[4] &&
+                       joined.take_front(2) == all.take_front(2) && joined[3] == all[4];
+  return repeats ? repeat.getX() : Value();
+}
+
 namespace {
 
 /// What exp takes to exactly 0 in every type, and of which a chunk's sum is finite: a decay of -inf would make the
@@ -44,22 +58,6 @@ Expr half(const Expr &x, int64_t index) {
 Expr lowerBlocks(const Expr &a, const Expr &c, const Expr &d) {
   const int64_t last = a.rank() - 1;
   return concat({concat({a, zeroLike(a)}, last), concat({c, d}, last)}, last - 1);
-}
-
-/// Heads of keys or queries of which several of values have the same one, as in a state space model: the tensor
-/// (B, T, fewer, 1, K) whose heads `value` (B, T, H, K) repeats in place; null where it repeats none.
-Value sharedHeads(Value value) {
-  auto outer = value.getDefiningOp<ReshapeOp>();
-  auto repeat = outer ? outer.getX().getDefiningOp<BroadcastOp>() : BroadcastOp();
-  if (!repeat)
-    return {};
-  ArrayRef<int64_t> one = cast<RankedTensorType>(repeat.getX().getType()).getShape(),
-                    all = cast<RankedTensorType>(repeat.getType()).getShape(),
-                    joined = cast<RankedTensorType>(value.getType()).getShape();
-  const bool repeats = one.size() == 5 && all.size() == 5 && one[3] == 1 && all[3] > 1 &&
-                       one.take_front(3) == all.take_front(3) && one[4] == all[4] &&
-                       joined.take_front(2) == all.take_front(2) && joined[3] == all[4];
-  return repeats ? repeat.getX() : Value();
 }
 
 /// Linear attention in the making. R counts pairs of a chunk and a head of a sequence, the chunks in front: (N B H).

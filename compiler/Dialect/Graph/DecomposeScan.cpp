@@ -15,17 +15,10 @@ ArrayRef<int64_t> sizesOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// The one head of (B, T, 1, 1, N) numbers that stands for all `heads` of `value` (B, T, H, N); null where they differ.
+/// The one head (B, T, 1, 1, N) that stands for all heads of `value` (B, T, H, N); null where they differ.
 Value oneHead(Value value) {
-  auto outer = value.getDefiningOp<ReshapeOp>();
-  auto repeat = outer ? outer.getX().getDefiningOp<BroadcastOp>() : BroadcastOp();
-  if (!repeat)
-    return {};
-  const ArrayRef<int64_t> joined = sizesOf(value);
-  const int64_t B = joined[0], T = joined[1], H = joined[2], N = joined[3];
-  const bool repeats =
-      sizesOf(repeat.getX()) == ArrayRef<int64_t>{B, T, 1, 1, N} && sizesOf(repeat) == ArrayRef<int64_t>{B, T, 1, H, N};
-  return repeats ? repeat.getX() : Value();
+  Value shared = sharedHeads(value);
+  return shared && sizesOf(shared)[2] == 1 ? shared : Value();
 }
 
 /// A decay (B, T, H, K) as the product of a number of each position and head (B, T, H, 1) and one of each head and row

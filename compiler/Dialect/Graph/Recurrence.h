@@ -12,4 +12,8 @@ namespace ztc::graph {
 /// which they have two. What goes from one chunk to the next is there in the smallest form of a model too.
 int64_t chunkOf(int64_t sequence);
 
+/// Heads of keys or queries of which several of values have the same one, as in a state space model: the tensor
+/// (B, T, fewer, 1, K) whose heads `value` (B, T, H, K) repeats in place; null where it repeats none.
+mlir::Value sharedHeads(mlir::Value value);
+
 } // namespace ztc::graph
