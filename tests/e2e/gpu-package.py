@@ -21,13 +21,13 @@ def libraries(file, folder):
     return [pathlib.Path(p) for p in re.findall(r"(/\S+) \(0x", said)]
 
 
-SECTIONS = ("alive", "right", "fast", "why", "ranks", "adapters", "fp8", "savings", "experts")
+SECTIONS = ("alive", "right", "fast", "why", "ranks", "adapters", "fp8", "savings", "experts", "hybrid")
 
 
 def lay_out(folder):
     """A package whose models are the toy plan, and whose suite is something that says ok; the environment of its scripts."""
     toy = folder / "plans/toy"
-    for part in ("bin", "lib", "plans/toy", "plans/bench", "plans/adapters", "plans/fp8", "plans/savings", "plans/experts", "expected"):
+    for part in ("bin", "lib", "plans/toy", "plans/bench", "plans/adapters", "plans/fp8", "plans/savings", "plans/experts", "plans/hybrid", "expected"):
         (folder / part).mkdir(parents=True)
     for program in ("ztc-run", "gpu-kernels"):
         (folder / "bin" / program).symlink_to(BIN / program)
@@ -38,9 +38,10 @@ def lay_out(folder):
     tokens = array.array("q", ((i * 7 + 3) % 250 for i in range(24 * 8)))
     write_safetensors(toy / "data.safetensors", {"input_ids": ([24, 8], tokens), "labels": ([24, 8], tokens)})
     for plan in [toy / f"{precision}.bin" for precision in ("fp32", "bf16", "fp16")] + [folder / "plans/bench/toy.bin", folder / "plans/adapters/toy-lora.bin",
-                                                                                           folder / "plans/fp8/toy.bin", folder / "plans/savings/toy-states.bin", folder / "plans/experts/toy-experts.bin"]:
+                                                                                           folder / "plans/fp8/toy.bin", folder / "plans/savings/toy-states.bin", folder / "plans/experts/toy-experts.bin",
+                                                                                           folder / "plans/hybrid/toy-hybrid.bin"]:
         run("toy-gpu-plan", BIN.parent / "lib/libztc-standin-toy.so", plan)
-    for plan in ("adapters/toy-lora", "fp8/toy", "savings/toy-states", "experts/toy-experts"):
+    for plan in ("adapters/toy-lora", "fp8/toy", "savings/toy-states", "experts/toy-experts", "hybrid/toy-hybrid"):
         (folder / f"plans/{plan}.seconds").write_text("0.25\n")
     (toy / "options").write_text("--init=normal:0.02")
     environment = stand_ins(1, ZTC_CUDA_TUNE="1")
@@ -74,7 +75,7 @@ with scratch() as work:
     holds("day1.sh: two ranks share the one GPU, with graphs", "ok   two ranks on one GPU, fp32, graphs 1" in said, said)
     holds("day1.sh: a rank that is killed ends the other in seconds", re.search(r"ok   a rank that is killed ends the other: after \d\.\d s", said), said)
     holds("day1.sh: a saved run goes on with the same bits", "ok   saved and resumed: the bits of one run" in said, said)
-    for plan in ("toy-lora", "toy", "toy-states", "toy-experts"):
+    for plan in ("toy-lora", "toy", "toy-states", "toy-experts", "toy-hybrid"):
         holds(f"day1.sh: bytes and seconds of {plan}, predicted beside measured",
               re.search(rf"ok   {plan}: .* bytes; a step: 0.25 s predicted, \d[\d.e-]* s measured", said) and f"ok   {plan}: allocated is predicted" in said, said)
     holds("day1.sh: fp8 beside bf16", re.search(r"ok   toy in bf16, for comparison: .* tokens/s; fp8 is .* tokens/s, [\d.]+ times it", said), said)

@@ -2,7 +2,7 @@
 # What the sections share: verdicts, runs with a time limit, and how far two runs are from each other. Sourced by day1.sh, which sets $root and $results.
 failures=0 leftOut=0
 [ -e "$root/results/overlap" ] && export ZTC_CUDA_PDL=0 # section alive found that nothing runs with it
-models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters|fp8|savings|experts')
+models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters|fp8|savings|experts|hybrid')
 first=${models%%$'\n'*}
 
 say() { echo "$*" | tee -a "$results/summary.txt"; }
@@ -100,6 +100,24 @@ besidePyTorch() { # NAME CUDNN PLAN CONFIG OPTIONS...
   shift 2
   ZTC_CUDNN=$cudnn limited 120 python3 parity.py "$@" --device="${ZTC_PARITY_DEVICE:-cuda}" > "$results/parity-$name-cudnn$cudnn.txt" 2> "$results/parity-$name-cudnn$cudnn.err"
   verdict "parity: $name, ZTC_CUDNN=$cudnn" $? "$(tail -n 1 "$results/parity-$name-cudnn$cudnn.txt")"
+}
+# Of the plans in a folder: every gradient of those in FOLDER/parity beside PyTorch's; tokens a second of the others, predicted beside measured, PyTorch's beside them.
+measureShapes() { # FOLDER PATTERN
+  local folder=$1 plan
+  [ -n "$(plansIn "$folder")" ] || leave "$folder: packed without --bench"
+  if [ -z "$(plansIn "$folder/parity")" ] || noTorch; then
+    leave "parity of $folder: python3 has no torch and transformers that see a GPU, or they were packed without --bench"
+  else
+    for plan in $(plansIn "$folder/parity"); do
+      besidePyTorch "$plan" 1 "plans/$folder/parity/$plan.bin" "plans/$folder/parity/${plan%-*}.json" $(< "plans/$folder/parity/$plan.options")
+    done
+  fi
+  for plan in $(plansIn "$folder"); do
+    measurePlan "$folder" "$plan" "$2"
+    if hasTorch && [ -e "plans/$folder/$plan.json" ]; then
+      limited 150 python3 torch_gpu.py "plans/$folder/$plan.json" $(< "plans/$folder/$plan.options") 2> "$results/torch.err" | tee -a "$results/summary.txt"
+    fi
+  done
 }
 noTorch() { ! hasTorch && [ -z "${ZTC_PARITY_DEVICE:-}" ]; }
 hasTorch() { python3 -c 'import torch, transformers; assert torch.cuda.is_available()' 2> /dev/null; }

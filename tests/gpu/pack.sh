@@ -81,6 +81,22 @@ cut() { # MODEL LAYERS
   sed "s/\"num_hidden_layers\": *[0-9]*/\"num_hidden_layers\": $2/" "$ZTC_FIXTURES/$1/config.json" > "$made/config.json"
   echo "$made"
 }
+# Plans whose gradients are held beside PyTorch's, and one for speed, of a folder with a config.json.
+beside() { # SECTION NAME MODEL BATCH SEQ: a section of its own, or . for `right`
+  mkdir -p "$folder/plans/$1/parity"
+  cp "$3/config.json" "$folder/plans/$1/parity/$2.json"
+  for precision in fp32 bf16; do
+    compile "$large" "$3" "$folder/plans/$1/parity/$2-$precision.bin" --batch="$4" --seq="$5" --precision=$precision --gpus=1
+    echo "--batch=$4 --seq=$5 --precision=$precision" > "$folder/plans/$1/parity/$2-$precision.options"
+  done
+}
+paced() { # SECTION NAME MODEL BATCH SEQ OPTIONS...
+  local section=$1 name=$2 model=$3 batch=$4 seq=$5
+  shift 5
+  cp "$model/config.json" "$folder/plans/$section/$name.json"
+  compileAndPredict "$model" "$folder/plans/$section/$name.bin" --batch="$batch" --seq="$seq" --precision=bf16 --gpus=1 --mem=78GiB --accumulate=4 "$@"
+  echo "--batch=$batch --seq=$seq --accumulate=4" > "$folder/plans/$section/$name.options"
+}
 # Qwen3-30B-A3B's published shape with other numbers of layers and experts.
 mixture() { # LAYERS EXPERTS
   local made=$stage/qwen3-moe-$1layers-$2experts
@@ -93,10 +109,38 @@ mixture() { # LAYERS EXPERTS
 END
   echo "$made"
 }
+# Qwen 3.5 0.8B's published shape with four layers, one of them of attention.
+deltaNet() {
+  local made=$stage/qwen3-5-4layers
+  mkdir -p "$made"
+  cat > "$made/config.json" << END
+{"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "vocab_size": 248320, "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
+ "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"], "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256,
+ "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "hidden_act": "silu",
+ "initializer_range": 0.02, "rms_norm_eps": 1e-06, "max_position_embeddings": 262144, "attention_bias": false, "tie_word_embeddings": true,
+ "rope_parameters": {"mrope_interleaved": true, "mrope_section": [11, 11, 10], "partial_rotary_factor": 0.25, "rope_theta": 10000000.0, "rope_type": "default"}}
+END
+  echo "$made"
+}
+# Mamba 130M's published shape, and Mamba 2's, with other numbers of layers.
+stateSpace() { # TYPE LAYERS
+  local made=$stage/$1-$2layers more
+  mkdir -p "$made"
+  case $1 in
+    mamba) more='"state_size": 16, "intermediate_size": 1536, "time_step_rank": 48' ;;
+    mamba2) more='"state_size": 128, "num_heads": 24, "head_dim": 64, "n_groups": 1, "time_step_rank": 48' ;;
+  esac
+  cat > "$made/config.json" << END
+{"architectures": ["${1^}ForCausalLM"], "model_type": "$1", "vocab_size": 50280, "hidden_size": 768, "num_hidden_layers": $2, "expand": 2, "conv_kernel": 4,
+ "hidden_act": "silu", "initializer_range": 0.1, "layer_norm_epsilon": 1e-05, "residual_in_fp32": true, "use_bias": false, "use_conv_bias": true,
+ "tie_word_embeddings": true, $more}
+END
+  echo "$made"
+}
 if [ $bench = 1 ]; then
   [ -n "${ZTC_FIXTURES:-}" ] || { echo "pack.sh: --bench needs ZTC_FIXTURES" >&2; exit 1; }
   large=${large:-sm_90a}
-  mkdir -p "$folder"/plans/{bench,parity,adapters,fp8,savings,experts}
+  mkdir -p "$folder"/plans/{bench,parity,adapters,fp8,savings,experts,hybrid}
   common="--precision=bf16 --gpus=1"
   # 8B is whole for 141 GB, and cut to 12 layers for 80 GB.
   for entry in llama-3.2-1b:16:4:2048:78 llama-3-8b:12:1:8192:78 llama-3-8b:32:1:8192:138; do
@@ -113,27 +157,22 @@ if [ $bench = 1 ]; then
   # Real heads, head lengths and rows; two layers, so that PyTorch in fp32 fits beside.
   for entry in llama-3.2-1b:1:2048 llama-3-8b:1:8192; do
     IFS=: read -r name batch seq <<< "$entry"
-    model=$(cut "$name" 2)
-    cp "$model/config.json" "$folder/plans/parity/$name.json"
-    for precision in fp32 bf16; do
-      compile "$large" "$model" "$folder/plans/parity/$name-$precision.bin" --batch=$batch --seq=$seq --precision=$precision --gpus=1
-      echo "--batch=$batch --seq=$seq --precision=$precision" > "$folder/plans/parity/$name-$precision.options"
-    done
+    beside . "$name" "$(cut "$name" 2)" "$batch" "$seq"
   done
   for quantize in "" nf4 int8; do
     compileAndPredict "$ZTC_FIXTURES/llama-3-8b" "$folder/plans/adapters/llama-3-8b-lora${quantize:+-$quantize}.bin" --batch=1 --seq=2048 $common --mem=78GiB \
       --lora=r=16,alpha=32,targets=all-linear ${quantize:+--quantize=$quantize} --accumulate=4
   done
   # A mixture of experts: two layers with half of the experts beside PyTorch, whose gradients are written to files three times; four layers for speed.
-  model=$(mixture 2 64)
-  cp "$model/config.json" "$folder/plans/experts/parity.json"
-  for precision in fp32 bf16; do
-    mkdir -p "$folder/plans/experts/parity"
-    compile "$large" "$model" "$folder/plans/experts/parity/$precision.bin" --batch=1 --seq=2048 --precision=$precision --gpus=1
+  beside experts qwen3-moe "$(mixture 2 64)" 1 2048
+  paced experts qwen3-moe-4-layers "$(mixture 4 128)" 4 4096 --optimizer-state=bf16
+  # Linear attention and state spaces. PyTorch's Mamba goes from position to position: short rows beside it.
+  beside hybrid qwen3-5 "$(deltaNet)" 1 1024
+  paced hybrid qwen3-5-4-layers "$(deltaNet)" 8 4096
+  for type in mamba mamba2; do
+    beside hybrid $type "$(stateSpace $type 4)" 1 256
+    paced hybrid $type-130m "$(stateSpace $type 24)" 8 2048
   done
-  model=$(mixture 4 128)
-  cp "$model/config.json" "$folder/plans/experts/qwen3-moe-4-layers.json"
-  compileAndPredict "$model" "$folder/plans/experts/qwen3-moe-4-layers.bin" --batch=4 --seq=4096 $common --mem=78GiB --optimizer-state=bf16 --accumulate=4
   one=$(cut llama-3.2-1b 16)
   compileAndPredict "$one" "$folder/plans/savings/1b-int8-states.bin" --batch=4 --seq=2048 $common --mem=78GiB --optimizer-state=int8 --accumulate=4
   compileAndPredict "$one" "$folder/plans/savings/1b-packed.bin" --batch=4 --seq=2048 $common --mem=78GiB --pack --accumulate=4

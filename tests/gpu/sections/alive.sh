@@ -34,7 +34,7 @@ for model in $models; do
   verdict "$model: bits of the SIMT engine" $? "$(grep -c '^<' "$results/$model-kernels.diff") of $(wc -l < "expected/$model-kernels.txt") kernels differ"
 done
 ZTC_CUDNN=0 conformance 120 "$results/conformance.txt" \
-  'GemmConformance.*:TransferConformance.*:AttentionConformance.*:LinearCrossEntropyConformance.*:EmbeddingConformance.*:SelectiveScanConformance.*:NarrowConformance.*:DequantizeConformance.*:-*ThreadsGiveTheSameBits'
+  'GemmConformance.*:TransferConformance.*:AttentionConformance.*:LinearCrossEntropyConformance.*:EmbeddingConformance.*:RecurrenceConformance.*:SelectiveScanConformance.*:NarrowConformance.*:DequantizeConformance.*:-*ThreadsGiveTheSameBits'
 verdict "conformance suite" $? "$(grep -c 'FAILED  \]' "$results/conformance.txt") failed lines, see conformance.txt"
 conformance 60 "$results/conformance-cudnn.txt" 'AttentionConformance.*'
 verdict "conformance suite, attention by cuDNN where it is used" $? "$(grep -c 'FAILED  \]' "$results/conformance-cudnn.txt") failed lines, see conformance-cudnn.txt"
