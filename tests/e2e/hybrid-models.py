@@ -80,7 +80,8 @@ def on_gpu(name, work):
     """The CUDA device over the stand-ins: the host's losses and norms, on one GPU and with shards on two; limits as in gpu-models.py."""
     environment = stand_ins(2, ZTC_CUDNN="0")
     length = write_data(name, work / "data.safetensors")
-    said = run("ztc", "compile", FOLDERS / name, "-o", work / "verified.bin", "--target=simt", "--batch=1", f"--seq={length}", "--precision=fp32", "--verify").stderr
+    done = run("ztc", "compile", FOLDERS / name, "-o", work / "verified.bin", "--target=simt", "--batch=1", f"--seq={length}", "--precision=fp32", "--verify")
+    said = done.stdout + done.stderr
     check(f"{name}: gpu: every kernel is verified", "is not known here" not in said and "on the engine that runs those for GPUs" in said, said)
     for precision, limits in (("fp32", (1e-6, 1e-6)), ("bf16", (2e-3, 1e-2))):
         for ranks, zero in ((1, 0), (2, 3)):
