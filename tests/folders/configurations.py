@@ -493,4 +493,4 @@ MORE = {
 
 # Where two experts of the first draw are nearer to one another than a rounding to bf16: which one a token gets would be chance. CTRL's ReLU and Apertus' numbers
 # have such a draw too.
-SEEDS = {"beam": 8, "jetmoe": 4, "mixtral": 18, "exaone-moe": 27, "granite-moe-swa": 52, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2}
+SEEDS = {"beam": 8, "jetmoe": 4, "mixtral": 18, "exaone-moe": 27, "granite-moe-swa": 52, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2, "lfm3": 1, "olmo-hybrid-turning": 1}
