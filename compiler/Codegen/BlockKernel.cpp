@@ -67,16 +67,10 @@ DeviceLaunch BlockKernel::finish(int64_t unitsPerBlock) {
 
 KernelDescription deviceService(KernelModule::State &state, StringRef name, ArrayRef<bool> written, unsigned scalars,
                                 int64_t threads, int64_t unitsPerBlock, llvm::function_ref<void(BlockKernel &)> emit) {
-  auto [known, isNew] = state.services.try_emplace(name);
-  KernelDescription &d = known->second;
+  auto [d, isNew] = state.describeService(name, name, written);
   if (!isNew)
     return d;
-  d.name = state.uniqueName(name);
-  d.form = "service";
   d.onHost = false;
-  for (auto [index, isWritten] : llvm::enumerate(written))
-    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
-                         static_cast<unsigned>(index), isWritten});
   if (!state.gpuModule)
     return d;
   BlockKernel kernel(state, d.name, written.size(), scalars, threads);

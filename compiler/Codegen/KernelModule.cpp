@@ -58,6 +58,20 @@ void KernelModule::State::open() {
     gpuModule = moduleIn(kernels, kernel::kGpu);
 }
 
+std::pair<KernelDescription &, bool> KernelModule::State::describeService(StringRef key, StringRef name,
+                                                                          ArrayRef<bool> written) {
+  auto [known, isNew] = services.try_emplace(key);
+  KernelDescription &d = known->second;
+  if (!isNew)
+    return {d, false};
+  d.name = uniqueName(name);
+  d.form = "service";
+  for (auto [index, isWritten] : llvm::enumerate(written))
+    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
+                         static_cast<unsigned>(index), isWritten});
+  return {d, true};
+}
+
 std::string KernelModule::State::uniqueName(StringRef wanted) {
   std::string name;
   for (char c : wanted)

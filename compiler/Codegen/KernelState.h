@@ -44,6 +44,10 @@ struct KernelModule::State {
   /// Says how a kernel for GPUs is launched.
   static void setLaunch(mlir::func::FuncOp kernel, const DeviceLaunch &launch);
   codegen::KernelBuilder builder();
+  /// The description of the service kernel `key`, and whether it is new: then it has a unique name made of `name` and
+  /// the buffers, results where `written`, and no function yet.
+  std::pair<KernelDescription &, bool> describeService(llvm::StringRef key, llvm::StringRef name,
+                                                       llvm::ArrayRef<bool> written);
 
   mlir::MLIRContext &context;
   KernelModuleOptions options;

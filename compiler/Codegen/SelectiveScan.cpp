@@ -86,18 +86,11 @@ public:
 KernelDescription scanService(KernelModule::State &state, StringRef wanted, bool packed, ArrayRef<bool> written,
                               llvm::function_ref<void(ScanKernel &)> emit) {
   const std::string name = (wanted + (packed ? "_packed" : "")).str();
-  auto [known, isNew] = state.services.try_emplace(name);
-  KernelDescription &d = known->second;
-  if (!isNew)
-    return d;
-  d.name = state.uniqueName(name);
-  d.form = "service";
-  for (auto [index, isWritten] : llvm::enumerate(written))
-    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
-                         static_cast<unsigned>(index), isWritten});
+  SmallVector<bool> buffers(written);
   if (packed)
-    d.buffers.push_back({KernelBuffer::Kind::Operand, static_cast<unsigned>(written.size()), false});
-  if (!state.hostModule)
+    buffers.push_back(false);
+  auto [d, isNew] = state.describeService(name, name, buffers);
+  if (!isNew || !state.hostModule)
     return d;
   ScanKernel kernel(state, d.name, packed);
   emit(kernel);

@@ -254,16 +254,8 @@ static std::string attentionName(StringRef name, bool causal, bool softcapped, S
 /// A service kernel by its key; emits it on first use.
 static KernelDescription service(KernelModule::State &state, const Twine &key, StringRef name, ArrayRef<bool> written,
                                  llvm::function_ref<void(RowKernel &)> emit) {
-  auto [known, isNew] = state.services.try_emplace(key.str());
-  KernelDescription &d = known->second;
-  if (!isNew)
-    return d;
-  d.name = state.uniqueName(name);
-  d.form = "service";
-  for (auto [index, isWritten] : llvm::enumerate(written))
-    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
-                         static_cast<unsigned>(index), isWritten});
-  if (!state.hostModule)
+  auto [d, isNew] = state.describeService(key.str(), name, written);
+  if (!isNew || !state.hostModule)
     return d;
   RowKernel kernel(state, d.name);
   emit(kernel);
