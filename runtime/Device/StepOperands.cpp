@@ -59,10 +59,12 @@ Status StepOperands::resolvePiece(const plan::Operand &operand, const PrepareCon
   return Status::ok();
 }
 
-Status StepOperands::require(size_t index, uint64_t bytes) const {
-  if (places_[index].bytes >= bytes)
+Status StepOperands::require(size_t index, CheckedBytes bytes) const {
+  if (!bytes.isValid())
+    return dataLoss(fmt::format("the size of operand {} overflows", index));
+  if (places_[index].bytes >= bytes.value())
     return Status::ok();
-  return dataLoss(fmt::format("operand {} has {} bytes, {} needed", index, places_[index].bytes, bytes));
+  return dataLoss(fmt::format("operand {} has {} bytes, {} needed", index, places_[index].bytes, bytes.value()));
 }
 
 Status StepOperands::requireElements(size_t index, std::initializer_list<uint64_t> sizes, uint64_t elementBytes) const {

@@ -1,6 +1,7 @@
 // What steps of every device find out about a plan's step: where its operands lie, how far its range goes.
 #pragma once
 #include "runtime/Device/Device.h"
+#include "runtime/Format/Steps/StepCheck.h"
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -14,8 +15,8 @@ class StepOperands {
 public:
   /// Finds the operands. Fails where their number is not one of `counts` (empty: any) or one leaves its slot.
   Status resolve(const plan::Step &step, const PrepareContext &context, std::initializer_list<int> counts);
-  /// Fails unless operand `index` holds at least `bytes`.
-  Status require(size_t index, uint64_t bytes) const;
+  /// Fails unless operand `index` holds at least `bytes`, which did not overflow.
+  Status require(size_t index, CheckedBytes bytes) const;
   /// Fails unless operand `index` holds as many elements as the product of `sizes`.
   Status requireElements(size_t index, std::initializer_list<uint64_t> sizes, uint64_t elementBytes = 4) const;
 

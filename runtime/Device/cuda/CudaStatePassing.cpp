@@ -16,7 +16,7 @@ public:
     ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {parts_.count()}));
     for (const StatePassingOperands::Operand &operand : parts_.all())
       if (operand.index >= 0)
-        ZTC_RETURN_IF_ERROR(operands_.require(size_t(operand.index), operand.bytes.value()));
+        ZTC_RETURN_IF_ERROR(operands_.require(size_t(operand.index), operand.bytes));
     ZTC_RETURN_IF_ERROR(requireAligned());
     const uint64_t states = passing_.rows(), values = passing_.values();
     units_ = passing_.positions() ? states * ((values + kStateColumns - 1) / kStateColumns)

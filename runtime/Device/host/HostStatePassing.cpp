@@ -19,7 +19,7 @@ public:
     ZTC_RETURN_IF_ERROR(resolve(from, {parts_.count()}));
     for (const StatePassingOperands::Operand &operand : parts_.all())
       if (operand.index >= 0)
-        ZTC_RETURN_IF_ERROR(require(from, size_t(operand.index), operand.bytes.value()));
+        ZTC_RETURN_IF_ERROR(require(from, size_t(operand.index), operand.bytes));
     const uint64_t values = passing_.values();
     columns_ = values;
     for (const uint64_t wanted = kTasksOfWorker * resources_.pool.threads();

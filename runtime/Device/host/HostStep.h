@@ -46,7 +46,9 @@ protected:
   Status resolve(const HostPrepare &from, std::initializer_list<int> counts) {
     return operands_.resolve(from.step, from.context, counts);
   }
-  Status require(const HostPrepare &, size_t index, uint64_t bytes) const { return operands_.require(index, bytes); }
+  Status require(const HostPrepare &, size_t index, CheckedBytes bytes) const {
+    return operands_.require(index, bytes);
+  }
   Status requireElements(const HostPrepare &, size_t index, std::initializer_list<uint64_t> sizes,
                          uint64_t elementBytes = 4) const {
     return operands_.requireElements(index, sizes, elementBytes);

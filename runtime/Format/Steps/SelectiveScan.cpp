@@ -1,6 +1,6 @@
 // Selective scans, or their cotangents.
 #include "runtime/Format/PlanValidator.h"
-#include "runtime/Format/ScanSizes.h"
+#include "runtime/Format/ScanOperands.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepExecutions.h"
 #include "runtime/Format/Steps/StepWords.h"
@@ -39,30 +39,15 @@ public:
         scan.positions() > INT32_MAX || scan.chunk() > INT32_MAX)
       return dataLoss(fmt::format("selective_scan of {} positions in chunks of {}, {} channels with states of {}",
                                   scan.positions(), scan.chunk(), scan.channels(), scan.states()));
-    ZTC_RETURN_IF_ERROR(check.count((scan.grad() ? 13 : 7) + (scan.packed() ? 1 : 0)));
+    const std::vector<ScanOperand> operands = scanOperands(scan);
+    ZTC_RETURN_IF_ERROR(check.count(int(operands.size())));
     ZTC_RETURN_IF_ERROR(checkKernels(check, scan));
-    const CheckedBytes places = CheckedBytes(scan.batch()) * scan.positions() * 4;
-    const CheckedBytes values = places * scan.channels(), shared = places * scan.states();
-    const CheckedBytes rates = CheckedBytes(scan.states()) * scan.channels() * 4;
-    const CheckedBytes states = rates * scan.batch() * scanChunks(scan.positions(), scan.chunk());
-    const CheckedBytes parts = shared * scanGroups(scan.channels());
     // What a device's scratch is a multiple of.
-    if (!(values * kMaxScanStates * scan.chunk()).isValid())
+    if (!(operands[0].bytes * kMaxScanStates * scan.chunk()).isValid())
       return dataLoss(fmt::format("the sizes of a selective_scan of {} rows overflow", scan.batch()));
-    struct Use {
-      const char *name;
-      CheckedBytes bytes;
-    };
-    const std::vector<Use> forward = {{"v", values}, {"delta", values}, {"rate", rates},   {"b", shared},
-                                      {"c", shared}, {"y", values},     {"states", states}};
-    const std::vector<Use> backward = {
-        {"v", values},      {"delta", values}, {"rate", rates}, {"b", shared},      {"c", shared},
-        {"states", states}, {"dy", values},    {"dv", values},  {"ddelta", values}, {"drate", rates * scan.batch()},
-        {"db", parts},      {"dc", parts}};
-    int index = 0;
-    for (const Use &use : scan.grad() ? backward : forward)
-      ZTC_RETURN_IF_ERROR(check.holds(index++, use.name, use.bytes));
-    return scan.packed() ? check.holds(scan.grad() ? 13 : 7, "document_starts", places) : Status::ok();
+    for (int index = 0; index < int(operands.size()); ++index)
+      ZTC_RETURN_IF_ERROR(check.holds(index, operands[size_t(index)].name, operands[size_t(index)].bytes));
+    return Status::ok();
   }
 
   std::string text(const Plan &, const Step &step) const override {

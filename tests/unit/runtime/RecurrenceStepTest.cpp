@@ -6,31 +6,30 @@ namespace {
 
 using namespace test;
 
-/// 4 chunks of 2 states of 8 x 6, with everything that there may be, by 5 positions.
-plan::Plan productsPlan() {
-  plan::Plan plan = planOf(9, 4 * 2 * 8 * 6 * 4);
+/// 4 chunks of 2 states of 8 x 6, to which something is added.
+plan::Plan statesPlan(int operands) {
+  plan::Plan plan = planOf(operands, 4 * 2 * 8 * 6 * 4);
   plan::StatePassing &passing = *stepOf(plan).mutable_state_passing();
   passing.set_chunks(4);
   passing.set_rows(2);
   passing.set_keys(8);
   passing.set_values(6);
-  passing.set_positions(5);
   passing.set_plus(true);
+  return plan;
+}
+/// With everything that there may be, by 5 positions.
+plan::Plan productsPlan() {
+  plan::Plan plan = statesPlan(9);
+  plan::StatePassing &passing = *stepOf(plan).mutable_state_passing();
+  passing.set_positions(5);
   passing.set_past(true);
   passing.set_decay_keys(8);
   passing.set_decay_parts(3);
   return plan;
 }
-
 plan::Plan sumsPlan() {
-  plan::Plan plan = planOf(3, 4 * 2 * 8 * 6 * 4);
-  plan::StatePassing &passing = *stepOf(plan).mutable_state_passing();
-  passing.set_chunks(4);
-  passing.set_rows(2);
-  passing.set_keys(8);
-  passing.set_values(6);
-  passing.set_plus(true);
-  passing.set_reverse(true);
+  plan::Plan plan = statesPlan(3);
+  stepOf(plan).mutable_state_passing()->set_reverse(true);
   return plan;
 }
 
