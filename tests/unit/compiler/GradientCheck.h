@@ -102,4 +102,23 @@ inline llvm::LogicalResult decomposeInPlace(mlir::func::FuncOp function) {
   return mlir::verify(function);
 }
 
+/// Expects `gradient` of argument `index` to give, along `direction`, the central difference of the function's first
+/// results, each times its weight.
+inline void expectDirectional(mlir::func::FuncOp function, const Tensors &arguments, size_t index,
+                              const Tensor &direction, llvm::ArrayRef<Tensor> weights, const Tensor &gradient) {
+  constexpr double kStep = 1e-5;
+  double sums[2] = {0, 0};
+  for (int side : {0, 1}) {
+    Tensors moved(arguments);
+    for (auto [x, d] : llvm::zip_equal(moved[index].reals, direction.reals))
+      x += (side ? kStep : -kStep) * d;
+    auto there = interpret(function, moved);
+    ASSERT_TRUE(succeeded(there));
+    for (auto [i, weight] : llvm::enumerate(weights))
+      sums[side] += dot((*there)[i], weight);
+  }
+  const double numeric = (sums[1] - sums[0]) / (2 * kStep);
+  EXPECT_NEAR(dot(gradient, direction), numeric, 1e-6 * std::max(1.0, std::abs(numeric))) << "of operand " << index;
+}
+
 } // namespace ztc::test

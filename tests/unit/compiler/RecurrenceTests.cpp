@@ -151,20 +151,7 @@ TEST_P(RecurrenceTest, HasTheGradientOfTheRecurrence) {
     Tensor direction = randomTensor(argument.type(), generator);
     for (auto [d, x] : llvm::zip_equal(direction.reals, argument.reals))
       d = std::isfinite(x) ? d : 0;
-    constexpr double kStep = 1e-5;
-    double sums[2] = {0, 0};
-    for (int side : {0, 1}) {
-      Tensors moved(arguments);
-      for (auto [x, d] : llvm::zip_equal(moved[index].reals, direction.reals))
-        x += (side ? kStep : -kStep) * d;
-      auto there = interpret(function(*module), moved);
-      ASSERT_TRUE(succeeded(there));
-      for (unsigned i : {0, 1})
-        sums[side] += dot((*there)[i], weights[i]);
-    }
-    const double numeric = (sums[1] - sums[0]) / (2 * kStep);
-    EXPECT_NEAR(dot((*gradients)[next++], direction), numeric, 1e-6 * std::max(1.0, std::abs(numeric)))
-        << "of operand " << index;
+    expectDirectional(function(*module), arguments, index, direction, weights, (*gradients)[next++]);
   }
 }
 

@@ -124,19 +124,7 @@ TEST_P(SelectiveScan, IsLinearAttentionOfChannels) {
     if (!argument.isReal())
       continue;
     const Tensor direction = randomTensor(argument.type(), generator);
-    constexpr double kStep = 1e-5;
-    double sums[2] = {0, 0};
-    for (int side : {0, 1}) {
-      Tensors moved(arguments);
-      for (auto [x, d] : llvm::zip_equal(moved[index].reals, direction.reals))
-        x += (side ? kStep : -kStep) * d;
-      auto there = interpret(recurrence, moved);
-      ASSERT_TRUE(succeeded(there));
-      sums[side] = dot((*there)[0], weights);
-    }
-    const double numeric = (sums[1] - sums[0]) / (2 * kStep);
-    EXPECT_NEAR(dot((*gradients)[next++], direction), numeric, 1e-6 * std::max(1.0, std::abs(numeric)))
-        << "of operand " << index;
+    expectDirectional(recurrence, arguments, index, direction, weights, (*gradients)[next++]);
   }
 }
 
