@@ -96,7 +96,7 @@ private:
       random(From, "from", all * c.positions * c.keys);
       random(Update, "update", all * c.positions * c.values);
     }
-    // What the call does not have is a number that nobody reads.
+    // An operand that the call does not have gets a placeholder, which the kernel does not read.
     random(Plus, "plus", c.plus ? all * c.keys * c.values : 1);
     random(Decay, "decay", c.decayKeys ? all * c.decayKeys * c.decayParts : 1);
     random(Past, "past", c.past ? c.rows * c.keys * c.values : 1);

@@ -10,13 +10,15 @@ bool isUngrouped(Operation *op) {
   return !isa<graph::FusionOp>(op) && isComputed(op);
 }
 
-bool movesRows(Operation *op) {
+/// A transpose that leaves the last dimension where it is: rows move as they are.
+static bool movesRows(Operation *op) {
   auto transpose = dyn_cast<graph::TransposeOp>(op);
   return transpose && !transpose.getPermutation().empty() &&
          transpose.getPermutation().back() == int64_t(transpose.getPermutation().size()) - 1;
 }
 
-bool readsOnce(Operation *op) {
+/// Whether `op` reads each element of its operands at most once.
+static bool readsOnce(Operation *op) {
   return op->hasTrait<OpTrait::Elementwise>() || movesRows(op) ||
          isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::SliceOp, graph::ReshapeOp>(op);
 }

@@ -85,7 +85,9 @@ public:
     std::optional<Expr> removed;  // times S it is what the state takes from the update, below zero
     if (op.getDelta()) {
       Expr beta = chunked(op.getBeta());
-      Expr below = seen(pairs(k, k, 1) * broadcast(beta, {R, C, C}), 1, /*diagonal=*/false);
+      Expr below = pairs(k, k, 1) * broadcast(beta, {R, C, C}); // of which the inverse reads what its name says
+      if (starts)
+        below = seen(below, 1, /*diagonal=*/false);
       Expr inverse = place.with(UnitLowerInverseOp::create(place.builder(), place.loc(), below.value()));
       update = matmul(inverse, v * broadcastLike(beta, v));
       removed = matmul(inverse, fromBefore(k * broadcastLike(-beta, k), 1));

@@ -10,11 +10,11 @@ namespace ztc::graph {
 
 class LinearAttentionOp;
 
-/// What `op` gives, y and the last state (null: nobody wants it), by a graph.selective_scan: where it has no delta rule
-/// and no past, all heads read one of keys and one of queries, each has one value, and the decay is the product of a
-/// number of each head and position (B, T, H, 1) and a rate of each head and row (H, K), some positions left out.
-/// Nothing where it is otherwise, where numbers are not f32, where a derivative of the last state may be asked for, or
-/// for sizes that the scan does not take.
+/// Computes `op` by a graph.selective_scan and returns its results, y and the last state (null where that is unused).
+/// `op` must have no delta rule and no past, one head of keys and one of queries for all heads, one value a head, and
+/// a decay that is the product of a number for each head and position (B, T, H, 1) and a rate for each head and row
+/// (H, K), possibly masked by position. Returns nothing otherwise, and where elements are not f32, where the last state
+/// may need a derivative, or where the scan does not support the sizes.
 std::optional<llvm::SmallVector<mlir::Value>> asSelectiveScan(LinearAttentionOp op, mlir::OpBuilder &builder);
 
 } // namespace ztc::graph
