@@ -25,9 +25,16 @@ Value ztc::graph::sharedHeads(Value value) {
 
 namespace {
 
-/// What exp takes to exactly 0 in every type, and of which a chunk's sum is finite: a decay of -inf would make the
-/// product with a zero in a sum of decays not a number.
-constexpr double kLeastDecay = -1e4;
+/// What exp takes to exactly 0 in every type, and of which a chunk's sum is finite: the difference of two sums of -inf
+/// is not a number.
+constexpr double kLeastDecay = -1e3;
+
+/// x to a multiple of 1/256: f32 numbers of this size are that far apart. Of 64 such numbers down to kLeastDecay every
+/// sum and every difference of two sums is exact in f32: they have at most 24 bits.
+Expr onGrid(const Expr &x) {
+  const Expr shift = constantLike(x, 1.5 * (1 << 23) / 256);
+  return (x + shift) - shift;
+}
 
 Expr padded(const Expr &x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape) {
   if (x.type().getShape() == shape)
@@ -198,8 +205,8 @@ private:
   }
 
   /// Sums of the decays' logarithms: of all positions of the chunk up to one (itself included), of those after it, of
-  /// all, and, where a head has one decay for all of its rows, of those between two. Each is a sum of its own, never a
-  /// difference of two: what is far below zero elsewhere costs no digit, and exp of none is above 1.
+  /// all, and, where a head has one decay for all of its rows, of those between two. What is far below zero elsewhere
+  /// costs them no digit, and exp of none is above 1.
   void readDecay() {
     if (!op.getDecay())
       return;
@@ -208,14 +215,16 @@ private:
     g = select(g < least, least, g); // what is not a number stays so
     decay = g;
     if (g.dim(2) == 1) {
-      Expr row = indexAlong(g, {1, C, C}, 1), column = indexAlong(g, {1, C, C}, 2);
-      Expr upTo = broadcast(reshape(g, {R, 1, C}), {R, C, C});
-      upTo = where(broadcastLike(column <= row, upTo), upTo);
-      sumsUpTo = reduceSumLast(upTo);
-      Expr m = indexAlong(g, {C, C}, 0), j = indexAlong(g, {C, C}, 1);
-      Expr after = where(m > j, constantLike(castTo(m, g.elementType()), 1.0));
-      between = reshape(matmul(reshape(upTo, {R * C, C}), after), {R, C, C});
-      sumsAfter = reshape(slice(*between, {0, C - 1, 0}, {R, 1, C}), {R, C, 1});
+      // In two parts, whose differences cancel nothing: the first is exact, the second below 1/8.
+      const Expr coarse = onGrid(g), first = upTo(coarse), second = upTo(g - coarse);
+      auto difference = [&](auto from, auto to) { return (from(first) - to(first)) + (from(second) - to(second)); };
+      auto ofRow = [&](const Expr &x) { return broadcast(x, {R, C, C}); };
+      auto ofColumn = [&](const Expr &x) { return broadcast(reshape(x, {R, 1, C}), {R, C, C}); };
+      auto ofLast = [&](const Expr &x) { return broadcastLike(slice(x, {0, C - 1, 0}, {R, 1, 1}), x); };
+      Expr row = indexAlong(g, {1, C, C}, 1), column = indexAlong(g, {1, C, C}, 2), all = difference(ofRow, ofColumn);
+      between = where(broadcastLike(column < row, all), all);
+      sumsUpTo = first + second;
+      sumsAfter = difference(ofLast, [](const Expr &x) { return x; });
     } else {
       levels.push_back({g, zeroLike(g)});
       for (int64_t size = 1; size < C; size *= 2)
@@ -224,6 +233,13 @@ private:
       sumsAfter = levels.back().after;
     }
     total = slice(*sumsUpTo, {0, C - 1, 0}, {R, 1, g.dim(2)});
+  }
+
+  /// For each position of a chunk the sum of x (R, C, 1) up to it.
+  Expr upTo(const Expr &x) {
+    Expr row = indexAlong(x, {1, C, C}, 1), column = indexAlong(x, {1, C, C}, 2);
+    Expr all = broadcast(reshape(x, {R, 1, C}), {R, C, C});
+    return reduceSumLast(where(broadcastLike(column <= row, all), all));
   }
 
   /// For blocks of some number of positions: sums (R, C, K) of those of the block up to a position, and after it.
