@@ -10,9 +10,8 @@ bool isUngrouped(Operation *op) {
   return !isa<graph::FusionOp>(op) && isComputed(op);
 }
 
-/// A transpose that leaves the last dimension where it is: rows move as they are.
-static bool movesRows(Operation *op) {
-  auto transpose = dyn_cast<graph::TransposeOp>(op);
+bool movesRows(Operation *op) {
+  auto transpose = dyn_cast_or_null<graph::TransposeOp>(op);
   return transpose && !transpose.getPermutation().empty() &&
          transpose.getPermutation().back() == int64_t(transpose.getPermutation().size()) - 1;
 }

@@ -15,6 +15,9 @@ bool isUngrouped(mlir::Operation *op);
 /// element or only moves elements, and each element is read at most once, or once in a row where a row has one.
 bool canFuse(mlir::Operation *producer, llvm::function_ref<bool(mlir::Operation *)> isInside);
 
+/// A transpose that leaves the last dimension where it is: rows move as they are.
+bool movesRows(mlir::Operation *op);
+
 /// A cast to a wider float: its readers take it in, so that a narrow value is not stored twice.
 bool isWidening(mlir::Operation *op);
 

@@ -54,9 +54,11 @@ private:
       slices.push_back(slice);
     }
     llvm::sort(slices, [](graph::SliceOp a, graph::SliceOp b) { return a->isBeforeInBlock(b); });
-    // From the forward part to backward all of it is kept, or nothing.
-    unsigned kept = llvm::count_if(slices, [&](graph::SliceOp slice) { return isKept(slice); });
-    if (kept != 0 && kept != slices.size())
+    // From the forward part to backward nearly all of it is kept, or nothing.
+    int64_t kept = 0;
+    for (graph::SliceOp slice : slices)
+      kept += isKept(slice) ? tensorBytes(slice.getType()) : 0;
+    if (kept != 0 && kept < tensorBytes(source.getType()) / 8 * 7)
       return;
     for (graph::SliceOp slice : slices) {
       SmallVector<OpOperand *> uses;

@@ -46,6 +46,32 @@ def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def DuplicateCheap : Pass<"ztc-duplicate-cheap", "mlir::ModuleOp"> {
+  let summary = "Every kernel computes for itself what costs it no more than to read it.";
+  let description = [{
+    Afterwards a value that only elementwise ops of several kernels read is written again before each of them where that costs no bytes: what it is computed from,
+    by up to 12 elementwise ops, is together an eighth of it or less, as the decays between all pairs of positions are from a number for each; or it is
+    computed from one value that each of the kernels reads too, as a sigmoid that its argument is multiplied by, and again in backward. It is not stored, and not
+    kept for backward. CSE must not run between this and the grouping.
+
+        %s = graph.sigmoid %x : tensor<8x16xf32>
+        %y = graph.mul %x, %s : tensor<8x16xf32>
+        ...
+        %t = graph.mul %s, %x : tensor<8x16xf32>
+        %dx = graph.mul %t, %dy : tensor<8x16xf32>
+
+    becomes
+
+        %s = graph.sigmoid %x : tensor<8x16xf32>
+        %y = graph.mul %x, %s : tensor<8x16xf32>
+        ...
+        %s1 = graph.sigmoid %x : tensor<8x16xf32>
+        %t = graph.mul %s1, %x : tensor<8x16xf32>
+        %dx = graph.mul %t, %dy : tensor<8x16xf32>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def DuplicateBroadcasts : Pass<"ztc-duplicate-broadcasts", "mlir::ModuleOp"> {
   let summary = "Every reader repeats a row, a mask or an index for itself.";
   let description = [{
@@ -60,8 +86,8 @@ def DuplicateSlices : Pass<"ztc-duplicate-slices", "mlir::ModuleOp"> {
   let description = [{
     Afterwards a slice of a value that only slices read has one reader, or libraries alone as readers; reshapes on the way are written again too,
     and a recompute_barrier after the slice stands in front of it: what is kept is the whole. Where
-    backward reads some of the slices and not the others nothing changes: all of the value would have to be kept for these. CSE must not run
-    between this and the grouping: it would join the slices, and they would be stored.
+    backward reads some of the slices, and these are less than seven eighths of the value, nothing changes: all of it would have to be kept for them. CSE must
+    not run between this and the grouping: it would join the slices, and they would be stored.
 
         %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
         %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>

@@ -3,6 +3,7 @@
 void ztc::populateFusePipeline(mlir::OpPassManager &pm, const FuseOptions &options) {
   pm.addPass(createExpandOrthogonalizations());
   pm.addPass(createDuplicateWidenings());
+  pm.addPass(createDuplicateCheap());
   pm.addPass(createDuplicateBroadcasts());
   pm.addPass(createDuplicateSlices());
   pm.addPass(createGroupMacroOps());
