@@ -178,6 +178,21 @@ static void noteTooLarge(const CompileOptions &options, uint64_t neededBytes) {
         << ": it cannot run the plan; a smaller --batch or --seq, --mem=SIZE, or --zero=3 on more ranks needs less\n";
 }
 
+/// Whether a product of `step` has f32 factors.
+static bool hasWideProduct(const plan::Step &step) {
+  return (step.has_gemm() && step.gemm().type_a() == plan::F32) ||
+         (step.has_grouped_gemm() && step.grouped_gemm().type_a() == plan::F32) ||
+         (step.has_linear_cross_entropy() && step.linear_cross_entropy().type() == plan::F32);
+}
+
+/// --tf32 where no product has factors to round: few of a 16-bit plan have, as those inside linear attention.
+static void noteNoWideProduct(const CompileOptions &options, const plan::Plan &plan) {
+  if (options.tf32 && llvm::none_of(plan.programs(), [](const plan::Program &program) {
+        return llvm::any_of(program.steps(), hasWideProduct);
+      }))
+    llvm::errs() << "ztc: note: --tf32 has no effect: no product of this plan has fp32 factors\n";
+}
+
 /// A sequence that nothing was held against.
 static void noteUnknownLimit(const CompileOptions &options, const ImportReport &report) {
   if (options.given.count("seq") && options.from.empty() && !report.positionLimit)
@@ -276,6 +291,7 @@ int runCompile(const CompileOptions &given) {
   if (Status written = writePlanFile(*plan, options.output); !written.isOk())
     return fail(written.message());
   noteTooLarge(options, needed);
+  noteNoWideProduct(options, *plan);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   show(llvm::outs(), [&](llvm::raw_ostream &out) {
     report::printCompileSummary(out, *plan, *memory, options.output, shape, seconds);

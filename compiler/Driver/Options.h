@@ -28,7 +28,7 @@ struct CompileOptions {
   Keeping keepGathered = Keeping::Auto;   ///< ZeRO-3: over micro-steps and to the backward
   Keeping keepFp8Weights = Keeping::Auto; ///< of precision fp8: codes, over micro-steps and to the backward
   StoragePrecision precision = StoragePrecision::Bf16;
-  bool tf32 = false;                             ///< with fp32: products round their factors to TF32 on GPUs
+  bool tf32 = false;                             ///< products of fp32 factors round them to TF32 on GPUs
   std::string optimizer = "adamw";               ///< a name of compiler/Dialect/Graph/Optimizers.h
   AdjustLr adjustLrFn = AdjustLr::MatchRmsAdamw; ///< of muon
   StateFormat optimizerState = StateFormat::Fp32;

@@ -230,7 +230,7 @@ bool TrainingConfig::takeCommon(const std::string &file, const Value &value) {
     return true;
   }
   if (field == "tf32") {
-    add(file, value, ConfigField::NotNeeded, "it is for fp32 products alone: ztc compile --tf32");
+    add(file, value, ConfigField::NotNeeded, "it is for products of fp32 factors: ztc compile --tf32");
     return true;
   }
   if (field == "gradient_checkpointing") {

@@ -61,11 +61,6 @@ void dropUnused(CompileOptions &o) {
     note("--adjust-lr-fn has no effect: it is for --optimizer=muon");
     o.adjustLrFn = AdjustLr::MatchRmsAdamw;
   }
-  if (o.tf32 && o.precision != StoragePrecision::Fp32 && o.precisionPolicy.empty() && o.from.empty()) {
-    note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + wordOf(o.precision) +
-         " has none");
-    o.tf32 = false;
-  }
   if (!o.precisionPolicy.empty() && o.precision == StoragePrecision::Fp32 && o.from.empty()) {
     note("--precision-policy has no effect: it says which layers stay fp32, and with --precision=fp32 all do");
     o.precisionPolicy.clear();

@@ -96,7 +96,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
             "of fp8: scales of activations and cotangents by their own absolute maxima, dynamic (the default), or by "
             "those of the step before, delayed (faster: kernels write codes at once)");
   app.add_flag("--tf32", o.tf32,
-               "of fp32: products on GPUs round their factors to TF32 (10 bits after the leading one)");
+               "products of fp32 factors on GPUs round them to TF32 (10 bits after the leading one): all of "
+               "--precision=fp32, else what stays fp32, as inside linear attention");
   app.add_option("--precision-policy", o.precisionPolicy,
                  "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}; of "
                  "fp8 also layers whose products stay bf16: {\"bf16\": [...]}")

@@ -77,23 +77,28 @@ def exported(name, out, work):
 
 
 def on_gpu(name, work):
-    """The CUDA device over the stand-ins: the host's losses and norms, on one GPU and with shards on two; limits as in gpu-models.py."""
+    """The CUDA device over the stand-ins: the host's losses and norms, on one GPU and with shards on two; limits as in gpu-models.py, of products in TF32 too: they round
+    less than bf16."""
     environment = stand_ins(2, ZTC_CUDNN="0")
     length = write_data(name, work / "data.safetensors")
     done = run("ztc", "compile", FOLDERS / name, "-o", work / "verified.bin", "--target=simt", "--batch=1", f"--seq={length}", "--precision=fp32", "--verify")
     said = done.stdout + done.stderr
     check(f"{name}: gpu: every kernel is verified", "is not known here" not in said and "on the engine that runs those for GPUs" in said, said)
-    for precision, limits in (("fp32", (1e-6, 1e-6)), ("bf16", (2e-3, 1e-2))):
+    losses = {}
+    for precision, limits in (("fp32", (1e-6, 1e-6)), ("bf16", (2e-3, 1e-2)), ("bf16 --tf32", (2e-3, 1e-2))):
         for ranks, zero in ((1, 0), (2, 3)):
             plan = work / f"gpu-{precision}-{zero}.bin"
-            run("ztc", "compile", FOLDERS / name, "-o", plan, "--target=x86-64-v3,simt", "--batch=1", f"--seq={length}", f"--zero={zero}", f"--precision={precision}")
+            run("ztc", "compile", FOLDERS / name, "-o", plan, "--target=x86-64-v3,simt", "--batch=1", f"--seq={length}", f"--zero={zero}", *f"--precision={precision}".split())
             logs = []
             for where, more in (((f"--ranks={ranks}", "--device=cpu", "--threads=1"), {}), ((f"--gpus={ranks}",), {"env": environment})):
                 run("ztc-run", plan, f"--data={work / 'data.safetensors'}", "--steps=2", "--lr=2e-3", "--no-save", f"--export={work / 'gpu-out'}", f"--log-json={work / 'gpu-log'}",
                     "--overwrite", *where, **more)
                 logs.append(read_log(work / "gpu-log")[1])
             worst = [max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(logs[1], logs[0], strict=True)) for key in ("loss", "grad_norm")]
+            losses[precision, zero] = [entry["loss"] for entry in logs[1]]
             check(f"{name}: gpu: {precision} with ZeRO-{zero} on {ranks}", all(w <= limit for w, limit in zip(worst, limits)), worst)
+    hasStates = name in ("qwen3-5", "kimi-linear", "granite-hybrid")
+    check(f"{name}: gpu: --tf32 rounds what linear attention multiplies in fp32", (losses["bf16 --tf32", 0] != losses["bf16", 0]) == hasStates, losses)
 
 
 def infinite(work):
