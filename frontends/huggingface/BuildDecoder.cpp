@@ -1,4 +1,5 @@
 #include "frontends/huggingface/BuildDecoder.h"
+#include <algorithm>
 #include <cmath>
 
 namespace ztc::huggingface {
@@ -50,8 +51,10 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
     return graph.add("RMSNormalization", {x, graph.floats(std::vector<float>(width, 1), {width})}, {axis, epsilon});
   if (kind.kind == NormKind::Rms || kind.kind == NormKind::RmsPlusOne) {
     Value weight = parameter(module + ".weight", {width});
-    if (kind.kind == NormKind::RmsPlusOne)
+    if (kind.kind == NormKind::RmsPlusOne) {
+      shiftedNorms.insert(module + ".weight");
       weight = graph.add("Add", {weight, graph.scalar(1)});
+    }
     return graph.add("RMSNormalization", {x, weight}, {axis, epsilon});
   }
   std::vector<Value> inputs{x};
@@ -64,6 +67,29 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
   if (kind.kind == NormKind::Layer || kind.kind == NormKind::LayerPlusOne)
     inputs.push_back(parameter(module + ".bias", {width}));
   return graph.add("LayerNormalization", inputs, {axis, epsilon});
+}
+
+std::vector<FreshValues> DecoderBuilder::freshNorms() const {
+  auto isOfOthers = [&](std::string_view end) {
+    return std::any_of(parameters.begin(), parameters.end(), [&](const auto &parameter) {
+      const std::string &name = parameter.first;
+      return !shiftedNorms.count(name) && name.ends_with(end) &&
+             (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+    });
+  };
+  std::set<std::string> ends;
+  for (const std::string &name : shiftedNorms) {
+    // "norm.weight", and as many parts before it as tell it from others.
+    size_t begin = name.size() - std::string_view(".weight").size();
+    do
+      begin = begin ? name.rfind('.', begin - 1) : std::string::npos;
+    while (begin != std::string::npos && isOfOthers(std::string_view(name).substr(begin + 1)));
+    ends.insert(begin == std::string::npos ? name : name.substr(begin + 1));
+  }
+  std::vector<FreshValues> fresh;
+  for (const std::string &end : ends)
+    fresh.push_back({end, FreshValues::Kind::Constant, {0}});
+  return fresh;
 }
 
 /// A norm whose result has a gate of `rank`, 0: none. Modules as A.X-K2's checkpoints have them.
@@ -207,7 +233,8 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
 /// Attention, or what the layer has in its place.
 Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x) {
   const BlockNames &names = decoder.names;
-  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning && !layer.scan)
+  if (!layer.convolution && !layer.deltaNet && !layer.stateSpace && !layer.lightning && !layer.scan &&
+      !layer.recurrence)
     return attention(layer, inside(path, names.attention), x);
   if (layer.attendsToo) {
     Value seen = attention(layer, inside(path, names.attention), x),
@@ -220,6 +247,8 @@ Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x
     return shortConvolution(*layer.convolution, inside(path, names.convolution), x);
   if (layer.scan)
     return selectiveScan(*layer.scan, inside(path, names.stateSpace), x);
+  if (layer.recurrence)
+    return gatedRecurrence(*layer.recurrence, inside(path, names.stateSpace), x);
   if (layer.lightning)
     return lightningAttention(*layer.lightning, inside(path, names.attention), x);
   return layer.deltaNet ? deltaNet(*layer.deltaNet, inside(path, names.deltaNet), x)

@@ -4,6 +4,7 @@
 #include "frontends/huggingface/Decoder.h"
 #include "frontends/huggingface/GraphWriter.h"
 #include <map>
+#include <set>
 
 namespace ztc::huggingface {
 
@@ -17,6 +18,10 @@ public:
   /// The checkpoint knows the decoder's names by now. Input `input_ids` (batch, sequence), output `logits` (batch,
   /// sequence, vocabulary), all in f32.
   void build();
+
+  /// After build(): what root mean square norms begin with that add 1 to their weight, by endings of names that no
+  /// other parameter has.
+  std::vector<FreshValues> freshNorms() const;
 
 private:
   // BuildDecoder.cpp
@@ -89,6 +94,10 @@ private:
   // BuildSelectiveScan.cpp
   Value selectiveScan(const SelectiveScan &scan, const std::string &path, Value x);
 
+  // BuildGatedRecurrence.cpp
+  Value channelGate(const GatedRecurrence &recurrence, const std::string &module, Value x);
+  Value gatedRecurrence(const GatedRecurrence &recurrence, const std::string &path, Value x);
+
   // BuildSharedBlock.cpp
   Value lowRank(const LowRank &low, const std::string &list, Value x, int64_t in, int64_t out);
   Value sharedBlock(const Layer &layer, const std::string &path, Value x);
@@ -152,6 +161,7 @@ private:
   Checkpoint &checkpoint;
   GraphWriter &graph;
   std::map<std::string, Value> parameters;            ///< by name, as f32
+  std::set<std::string> shiftedNorms;                 ///< of those: weights to which a norm adds 1
   Value tokensShape, positions;                       ///< of the input; 0..S-1 (sequence) int64
   Value embedded;                                     ///< tokens, (batch, sequence, hidden)
   std::map<int, Table> tables;                        ///< by index of the rope

@@ -199,10 +199,11 @@ struct HalfSum {
 
 struct Layer {
   Attention attention;
-  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next four
+  std::optional<ShortConvolution> convolution; ///< in the place of attention, as are the next five
   std::optional<DeltaNet> deltaNet;
   std::optional<StateSpace> stateSpace;
   std::optional<SelectiveScan> scan;           ///< below the name of the state space model
+  std::optional<GatedRecurrence> recurrence;   ///< likewise
   std::optional<LightningAttention> lightning; ///< below the name of attention
   /// Attention and a feed-forward, without sums between them, read what the layer and the embedded tokens are, and a
   /// linear layer leads to what the layer's other half reads beside its own input (Zamba2, arXiv:2411.15242, section

@@ -129,6 +129,7 @@ static constexpr Family kFamilies[] = {
     {"jamba", fillJamba},
     {"falcon_mamba", fillFalconMamba},
     {"zamba2", fillZamba2},
+    {"recurrent_gemma", fillRecurrentGemma},
     {"olmo_hybrid", fillOlmoHybrid},
     {"kimi_linear", fillKimiLinear},
     {"diffllama", fillDiffLlama},
@@ -144,9 +145,9 @@ static constexpr Family kFamilies[] = {
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
 static constexpr const char *kHybrids[] = {
-    "zamba",     "recurrent_gemma", "rwkv", "plamo2",       "xlstm",         "bailing_hybrid",     "lara_mini",
-    "qwen4_exp", "qwen4_exp_text",  "zaya", "inkling_text", "inkling2_text", "inkling2_loop_text", "inkling_mm_model",
-    "inkling2",  "inkling2_loop",
+    "zamba",          "rwkv", "plamo2",       "xlstm",         "bailing_hybrid",     "lara_mini",        "qwen4_exp",
+    "qwen4_exp_text", "zaya", "inkling_text", "inkling2_text", "inkling2_loop_text", "inkling_mm_model", "inkling2",
+    "inkling2_loop",
 };
 
 /// Tokens see those after them.

@@ -277,6 +277,7 @@ void fillZamba2(Config &config, Decoder &decoder);
 void fillJamba(Config &config, Decoder &decoder);
 void fillMamba(Config &config, Decoder &decoder);
 void fillFalconMamba(Config &config, Decoder &decoder);
+void fillRecurrentGemma(Config &config, Decoder &decoder);
 void fillMamba2(Config &config, Decoder &decoder);
 void fillKimiLinear(Config &config, Decoder &decoder);
 void fillOlmoHybrid(Config &config, Decoder &decoder);

@@ -215,7 +215,8 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   checkpoint.choosePrefix(decoder.base, decoder.embedding + ".weight");
   tieAsWeightsAre(checkpoint, place, mayBeTied, decoder, model);
   GraphWriter graph("ztc", model.modelType);
-  DecoderBuilder(decoder, checkpoint, graph).build();
+  DecoderBuilder builder(decoder, checkpoint, graph);
+  builder.build();
   if (!checkpoint.problems().empty()) {
     std::string problems;
     for (size_t i = 0; i < checkpoint.problems().size() && i < 8; ++i)
@@ -227,7 +228,9 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   model.hasWeights = checkpoint.hasWeights();
   model.quantized = checkpoint.quantized();
   model.initializerRange = fmt::format("{}", decoder.initializerRange);
-  model.freshValues = printFreshValues(decoder.fresh);
+  std::vector<FreshValues> fresh = builder.freshNorms();
+  fresh.insert(fresh.end(), decoder.fresh.begin(), decoder.fresh.end());
+  model.freshValues = printFreshValues(fresh);
   if (!model.hasWeights)
     model.notes.push_back(folder + " has no model.safetensors: weights are fresh, normal with initializer_range " +
                           model.initializerRange + "; give ztc-run --weights or --init to choose");

@@ -67,6 +67,15 @@ struct SelectiveScan {
   bool normsHaveWeights = false;
 };
 
+/// A real-gated linear recurrent unit (arXiv:2402.19427, section 2.4): a number for each channel decays by
+/// a = exp(-8 * softplus(recurrent_param) * r) and takes sqrt(1 - a^2) * i * x, where r and i are sigmoids of what a
+/// matrix for each head of channels makes of x, a causal convolution of a projection. Its result is multiplied by an
+/// activation of another projection. Projections and the convolution have biases.
+struct GatedRecurrence {
+  int64_t channels = 0, heads = 0, taps = 4;
+  Activation activation = Activation::GeluTanh;
+};
+
 /// Lightning attention (arXiv:2501.08313, section 2.2): an activation of queries, keys and values; a state (width,
 /// width) of each head decays by exp(-slope) from token to token. Its result has a norm over all heads and is
 /// multiplied by the sigmoid of a projection.

@@ -35,7 +35,9 @@ LogicalResult SingleRow::run(Block &block) {
     Value result = memory_.attend(&op, *this, builder_);
     if (!result)
       return failure();
-    rows_[op.getResult(0)] = rowsOf(op.getOperand(0));
+    // Queries may be constants.
+    rows_[op.getResult(0)] =
+        rowsOf(*llvm::find_if(op.getOperands(), [&](Value value) { return dependsOnTokens(value); }));
     twins_[op.getResult(0)] = result;
   }
   return success();

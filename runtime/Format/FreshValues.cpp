@@ -14,18 +14,28 @@ struct KindInfo {
   std::string_view word;
   size_t numbers;
 };
-constexpr KindInfo kKinds[] = {{Kind::Constant, "constant", 1},
-                               {Kind::Uniform, "uniform", 2},
-                               {Kind::LogCount, "log-count", 0},
-                               {Kind::LogUniform, "log-uniform", 2},
-                               {Kind::Step, "step", 3}};
+constexpr KindInfo kKinds[] = {{Kind::Constant, "constant", 1},  {Kind::Uniform, "uniform", 2},
+                               {Kind::LogCount, "log-count", 0}, {Kind::LogUniform, "log-uniform", 2},
+                               {Kind::Step, "step", 3},          {Kind::Normal, "normal", 1},
+                               {Kind::Decay, "decay", 2}};
 
 /// What a logarithm is taken of is above 0, or may be 0 at the end of a range.
 bool suits(const FreshValues &values) {
-  return std::all_of(values.numbers.begin(), values.numbers.end(), [&](double number) {
-    return std::isfinite(number) &&
-           (values.kind == Kind::Step ? number > 0 : values.kind != Kind::LogUniform || number >= 0);
-  });
+  auto suits = [&](double number) {
+    switch (values.kind) {
+    case Kind::Step:
+      return number > 0;
+    case Kind::LogUniform:
+    case Kind::Normal:
+      return number >= 0;
+    case Kind::Decay:
+      return number > 0 && number < 1;
+    default:
+      return true;
+    }
+  };
+  return std::all_of(values.numbers.begin(), values.numbers.end(),
+                     [&](double number) { return std::isfinite(number) && suits(number); });
 }
 
 StatusOr<FreshValues> parseOne(std::string_view text) {

@@ -17,6 +17,10 @@ struct FreshValues {
     /// softplus of it is a step of Mamba (arXiv:2312.00752, section 3.6): its logarithm is uniform between those of
     /// numbers[0] and numbers[1], and it is numbers[2] at least.
     Step,
+    Normal, ///< about 0, with the deviation numbers[0]
+    /// exp(-softplus) of it is what a recurrence decays by (arXiv:2402.19427, section 2.4), whose square is uniform
+    /// between numbers[0] and numbers[1], below 1.
+    Decay,
   };
   std::string name; ///< one part of a parameter's name or more: "A_log", "conv1d.weight"
   Kind kind = Kind::Constant;

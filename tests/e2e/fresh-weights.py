@@ -12,20 +12,28 @@ softplus = lambda x: math.log1p(math.exp(x))
 same = lambda value: lambda values, shape: all(x == value for x in values)
 between = lambda low, high, of=lambda x: x: lambda values, shape: all(low * (1 - 1e-5) - 1e-9 <= of(x) <= high * (1 + 1e-5) + 1e-9 for x in values) and len(set(values)) == len(values)
 centred = lambda bound: lambda values, shape: all(abs(x) <= bound for x in values) and max(values) > bound / 2 and min(values) < -bound / 2
+# Of numbers drawn about 0 with this deviation: theirs, within what so few of them tell.
+normal = lambda deviation: lambda values, shape: abs(math.sqrt(sum(x * x for x in values) / len(values)) / deviation - 1) < 4 / math.sqrt(2 * len(values))
 counted = lambda values, shape: all(abs(math.exp(x) - (i % shape[-1] + 1)) < 1e-5 * shape[-1] for i, x in enumerate(values))
 steps = between(0.001, 0.1, softplus)
 MAMBA = {"A_log": counted, "D": same(1), "dt_bias": same(1)}
-DELTA = {"A_log": between(0.01, 16, math.exp), "dt_bias": same(1)}
+# Norms that add 1 to their weight, but not that of a delta rule's result.
+SHIFTED = {"input_layernorm.weight": same(0), "post_attention_layernorm.weight": same(0), "model.norm.weight": same(0), "q_norm.weight": same(0)}
+DELTA = {"A_log": between(0.01, 16, math.exp), "dt_bias": same(1), "linear_attn.norm.weight": same(1)} | SHIFTED
 # What transformers 5.23 makes of parameters whose names end so (_init_weights of each model type); out_proj of Nemotron-H is divided by the root of its four layers.
 EXPECTED = {
     "granite-hybrid": MAMBA, "zamba2": MAMBA | {"dt_bias": between(0.05, 0.1, softplus)}, "bamba": MAMBA, "falcon-h1": MAMBA, "qwen3-next": DELTA, "qwen3-5": DELTA,
+    "gemma3": SHIFTED | {"pre_feedforward_layernorm.weight": same(0)}, "llama3-defaults": {"model.norm.weight": same(1)},
     "kimi-linear": {"A_log": between(1, 16, math.exp), "dt_bias": steps}, "olmo-hybrid": {"A_log": between(0, 16, math.exp), "dt_bias": steps},
     "nemotron-h": MAMBA | {"dt_bias": steps, "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]) / 2)(values, shape)},
     "jamba": {"A_log": counted, "D": same(1), "dt_proj.bias": same(0), "dt_layernorm.weight": same(1)},
     "mamba": {"A_log": counted, "D": same(1), "dt_proj.bias": steps, "dt_proj.weight": centred(5**-0.5), "conv1d.weight": centred(0.5),
               "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]))(values, shape)},
     "mamba2": MAMBA | {"dt_bias": steps, "conv1d.weight": lambda values, shape: centred(1 / math.sqrt(shape[2]))(values, shape),
-                       "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]))(values, shape)}}
+                       "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]))(values, shape)},
+    "recurrent-gemma": {"recurrent_param": between(0.9**2, 0.999**2, lambda x: math.exp(-2 * softplus(x))), "linear_x.weight": normal(32**-0.5), "linear_out.weight": normal((2 / 3 / 48) ** 0.5),
+                        "q_proj.weight": normal(32**-0.5), "o_proj.weight": normal((2 / 3 / 32) ** 0.5), "input_gate_weight": normal((0.3 / 12) ** 0.5), "recurrent_gate_bias": same(0),
+                        "up_proj.weight": normal((0.3 / 3) ** 0.5), "conv_1d.weight": normal((0.3 / 3) ** 0.5), "final_norm.weight": same(0), "temporal_pre_norm.weight": same(0)}}
 
 
 def exported(folder, work, *arguments, zero=0):
@@ -46,7 +54,7 @@ with scratch() as work:
         shutil.copy(FOLDERS / name / "config.json", folder)
         tensors = exported(folder, work)
         for end, holds in expected.items():
-            found = {n: (shape, values) for n, (shape, values) in tensors.items() if n.endswith("." + end)}
+            found = {n: (shape, values) for n, (shape, values) in tensors.items() if ("." + n).endswith("." + end)}
             wrong = [(n, list(values)[:4]) for n, (shape, values) in found.items() if not holds(values, shape)]
             check(f"{name}: {end} begins as transformers'", found and not wrong, wrong[:2])
         drawn = [n for n in tensors if n.endswith((".A_log", ".dt_bias"))]

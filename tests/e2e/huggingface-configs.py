@@ -62,7 +62,7 @@ REFUSED = [
     ("IQuest-Coder with clamped heads", "llama-heads", but(model_type="iquestcoder", clip_qkv=3.0), "clip_qkv is 3.0"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
-      for name in ("qwen4_exp", "xlstm", "zaya", "zamba", "plamo2", "rwkv", "recurrent_gemma", "bailing_hybrid")),
+      for name in ("qwen4_exp", "xlstm", "zaya", "zamba", "plamo2", "rwkv", "bailing_hybrid")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
@@ -124,6 +124,9 @@ REFUSED = [
     ("Falcon-H1's multipliers that are too few", "falcon-h1", but(ssm_multipliers=[1.0, 2.0]), "ssm_multipliers is [1.0,2.0]; there are 5 of them"),
     ("Nemotron-H's layers of an unknown kind", "nemotron-h", lambda c: {k: v for k, v in c.items() if k != "layers_block_type"} | {"hybrid_override_pattern": "M+"},
      "layer 1 is '+'; ztc builds mamba, attention, mlp and moe"),
+    ("RecurrentGemma's layers of an unknown type", "recurrent-gemma", but(block_types=["recurrent", "sliding"]), "block_types has 'sliding'; ztc builds recurrent and attention"),
+    ("RecurrentGemma's channels that heads do not share", "recurrent-gemma", but(lru_width=50), "lru_width is 50, which num_attention_heads 4 do not divide"),
+    ("RecurrentGemma without a window", "recurrent-gemma", but(attention_window_size=None), "attention_window_size is null"),
     ("Jamba's attention beyond its period", "jamba", but(attn_layer_offset=3), "attn_layer_offset is 3, which attn_layer_period 3 does not reach"),
     ("Mamba's rank as a word", "mamba", but(time_step_rank="half"), 'time_step_rank is "half"; it is a number or "auto"'),
     ("Mamba's steps of an unknown kind", "mamba", but(time_step_init_scheme="zeros"), 'time_step_init_scheme is "zeros"; it is random or constant'),

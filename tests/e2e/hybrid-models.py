@@ -119,7 +119,7 @@ for name in sys.argv[1:] or TEXTS:
         text(name, work)
         stages(name, work, "fp32")
         exported(name, stages(name, work, "bf16"), work)
-for name in ("lfm2", "qwen3-5", "kimi-linear", "granite-hybrid", "mamba"):
+for name in ("lfm2", "qwen3-5", "kimi-linear", "granite-hybrid", "mamba", "recurrent-gemma"):
     if not sys.argv[1:] or name in sys.argv[1:]:
         with scratch() as work:
             on_gpu(name, work)

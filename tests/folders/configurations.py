@@ -410,6 +410,15 @@ FOLDERS |= {
         "auto": lambda c: changed(c, time_step_rank="auto")}),
 }
 
+# Whose gates multiply each head of channels by a matrix, and whose decays are near 1
+FOLDERS |= {
+    "recurrent-gemma": ("recurrent_gemma", base(hidden_size=32, num_hidden_layers=3, num_key_value_heads=1, vocab_size=61, lru_width=48, block_types=["recurrent", "attention"],
+                                                attention_window_size=6, conv1d_width=3, logits_soft_cap=3.0, w_init_variance_scale=0.3), {
+        "4": lambda c: changed(c, ["rope_parameters"], rope_theta=10000.0, partial_rotary_factor=0.5, head_dim=99, embeddings_scale_by_sqrt_dim=True)}),
+    "recurrent-gemma-tied": ("recurrent_gemma", base(hidden_size=32, num_attention_heads=2, num_key_value_heads=None, vocab_size=61, tie_word_embeddings=True, attention_bias=True,
+                                                     attention_window_size=64, w_init_variance_scale=0.2, hidden_activation="silu"), {}),
+}
+
 FOLDERS |= {
     "jamba": ("jamba", base(**LITTLE, num_hidden_layers=3, attn_layer_period=3, attn_layer_offset=1, num_experts=3, mamba_d_state=6, mamba_dt_rank=5, use_mamba_kernels=False, **EXPERTS), {
         "4": lambda c: changed(c, ["layer_types"], num_logits_to_keep=1, calc_logits_for_entire_prompt=False)}),
@@ -493,4 +502,4 @@ MORE = {
 
 # Where two experts of the first draw are nearer to one another than a rounding to bf16: which one a token gets would be chance. CTRL's ReLU and Apertus' numbers
 # have such a draw too.
-SEEDS = {"beam": 8, "jetmoe": 4, "mixtral": 18, "exaone-moe": 27, "granite-moe-swa": 52, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2, "lfm3": 1, "olmo-hybrid-turning": 1}
+SEEDS = {"beam": 8, "jetmoe": 4, "mixtral": 18, "exaone-moe": 27, "granite-moe-swa": 52, "kolibri1": 3, "ctrl": 1, "apertus1p5": 2, "lfm3": 1, "olmo-hybrid-turning": 1, "recurrent-gemma": 3}

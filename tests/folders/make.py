@@ -86,6 +86,9 @@ def tokens(vocabulary):
 
 def loss_of(model, ids, labels):
     logits = model(input_ids=ids, use_cache=False).logits
+    for module in model.modules():
+        if hasattr(module, "recurrent_states"):  # RecurrentGemma's stay there, and no copy of the model could be made
+            module.recurrent_states = None
     return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
 
 
@@ -231,7 +234,7 @@ def defaults():
 
 
 # Whose layers carry a state, or are unlike those of others: the text that transformers goes on with, each time from the whole row
-GREEDY = ("deepseek-v32", "diffllama", "jetmoe", "longcat-flash", "minimax-m3", "hrm-text", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2", "minimax", "zamba2", "mamba", "jamba")
+GREEDY = ("deepseek-v32", "diffllama", "jetmoe", "longcat-flash", "minimax-m3", "hrm-text", "lfm2", "lfm2-moe", "lfm3", "qwen3-next", "qwen3-5", "olmo-hybrid", "kimi-linear", "granite-hybrid", "bamba", "falcon-h1", "nemotron-h", "mamba2", "minimax", "zamba2", "mamba", "jamba", "recurrent-gemma")
 
 
 def greedy():

@@ -81,6 +81,10 @@ PUBLISHED = {
     "gemma-2-9b": (gemma(architectures=["Gemma2ForCausalLM"], model_type="gemma2", attn_logit_softcapping=50.0, cache_implementation="hybrid", final_logit_softcapping=30.0,
                          hidden_size=3584, intermediate_size=14336, num_attention_heads=16, num_hidden_layers=42, num_key_value_heads=8, query_pre_attn_scalar=256,
                          sliding_window=4096, sliding_window_size=4096, vocab_size=256000), 9241705984),
+    "recurrentgemma-2b": (gemma(_block_types=["recurrent", "recurrent", "attention"], architectures=["RecurrentGemmaForCausalLM"], attention_window_size=2048,
+                                block_types=["recurrent", "recurrent", "attention"], conv1d_width=4, embeddings_scale_by_sqrt_dim=True, final_w_init_variance_scale=0.07692307692307693,
+                                hidden_size=2560, intermediate_size=15360, logits_soft_cap=30.0, lru_width=2560, model_type="recurrent_gemma", num_attention_heads=10, num_hidden_layers=26,
+                                num_key_value_heads=1, partial_rotary_factor=0.5, transformers_version="4.40.0.dev0", vocab_size=256000, w_init_variance_scale=0.01), 2682862080),
     "gemma-3-1b": (gemma(architectures=["Gemma3ForCausalLM"], model_type="gemma3_text", attn_logit_softcapping=None, cache_implementation="hybrid", eos_token_id=[1, 106],
                          final_logit_softcapping=None, hidden_size=1152, intermediate_size=6912, max_position_embeddings=32768, num_attention_heads=4, num_hidden_layers=26,
                          num_key_value_heads=1, query_pre_attn_scalar=256, rope_local_base_freq=10000, rope_scaling=None, rope_theta=1000000, sliding_window=512,
@@ -321,7 +325,6 @@ REFUSED = {
                     "model_type 'chatglm' needs code of its own (auto_map)"),
     "Zamba-7B-v1": (dict(architectures=["ZambaForCausalLM"], model_type="zamba"), "'zamba' has recurrent or convolutional layers"),
     "rwkv-4-169m-pile": (dict(architectures=["RwkvForCausalLM"], model_type="rwkv"), "'rwkv' has recurrent or convolutional layers"),
-    "recurrentgemma-2b": (dict(architectures=["RecurrentGemmaForCausalLM"], model_type="recurrent_gemma"), "'recurrent_gemma' has recurrent or convolutional layers"),
     "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),
     "bitnet-b1.58-2B-4T": (dict(architectures=["BitNetForCausalLM"], model_type="bitnet"), "'bitnet' has weights of three values"),
     "DeepSeek-V3.2": (DEEPSEEK | dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32", quantization_config=dict(

@@ -15,14 +15,24 @@ ArrayRef<int64_t> sizesOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// The one head (B, T, 1, 1, N) that stands for all heads of `value` (B, T, H, N); null where they differ.
-Value oneHead(Value value) {
-  Value shared = sharedHeads(value);
-  return shared && sizesOf(shared)[2] == 1 ? shared : Value();
+/// The one head (B, T, N) that stands for all heads of `value` (B, T, H, N); nothing where they differ.
+std::optional<Expr> oneHead(const Expr &place, Value value) {
+  const ArrayRef<int64_t> sizes = sizesOf(value);
+  const SmallVector<int64_t> all{sizes[0], sizes[1], sizes[3]};
+  Value whole = value;
+  while (auto reshaped = whole.getDefiningOp<ReshapeOp>())
+    whole = reshaped.getX();
+  DenseElementsAttr same;
+  if (matchPattern(whole, m_Constant(&same)) && same.isSplat()) {
+    auto type = cast<RankedTensorType>(value.getType()).clone(all);
+    return place.with(ConstantOp::create(place.builder(), place.loc(), same.resizeSplat(type)));
+  }
+  const Value shared = sharedHeads(value);
+  return shared && sizesOf(shared)[2] == 1 ? std::optional(reshape(place.with(shared), all)) : std::nullopt;
 }
 
 /// A decay (B, T, H, K) as the product of a number of each position and head (B, T, H, 1) and one of each head and row
-/// (H, K).
+/// (H, K), which is 1 where there is one row.
 struct Rates {
   Value delta, rate;
 };
@@ -47,6 +57,8 @@ std::pair<Value, Value> countedOf(Value value) {
 /// Emits what it takes to see `decay` so.
 std::optional<Rates> ratesOf(const Expr &place, Value decay) {
   const SmallVector<int64_t> all(sizesOf(decay));
+  if (all[3] == 1)
+    return Rates{decay, constantLike(slice(place.with(decay), {0, 0, 0, 0}, {1, 1, all[2], 1}), 1.0).value()};
   const auto [condition, counted] = countedOf(decay);
   auto product = counted.getDefiningOp<MulOp>();
   if (!product)
@@ -91,15 +103,15 @@ std::optional<SmallVector<Value>> ztc::graph::asSelectiveScan(LinearAttentionOp 
   if (op.getDelta() || op.getPast() || !op.getDecay() || (handsOn && !isGenerated(op)) || sizes[3] != 1 ||
       sizesOf(op.getQ())[2] != D || sizesOf(op.getDecay())[3] != N)
     return std::nullopt;
-  const Value query = oneHead(op.getQ()), key = oneHead(op.getK());
-  if (!query || !key || !fitsScan(D, N, {op.getV(), query, key, op.getDecay()}))
-    return std::nullopt;
   const WideOps wide(builder);
   Expr v(builder, op.getLoc(), op.getV());
+  const std::optional<Expr> query = oneHead(v, op.getQ()), key = oneHead(v, op.getK());
+  if (!query || !key || !fitsScan(D, N, {op.getV(), query->value(), key->value(), op.getDecay()}))
+    return std::nullopt;
   const std::optional<Rates> rates = ratesOf(v, op.getDecay());
   if (!rates)
     return std::nullopt;
-  Expr c = reshape(v.with(query), {B, T, N});
+  Expr c = *query;
   if (const double scale = op.getScale().convertToDouble(); scale != 1.0)
     c = c * scale;
   // The state after the last position is that before a chunk which follows: positions up to its first do not change it.
@@ -112,10 +124,10 @@ std::optional<SmallVector<Value>> ztc::graph::asSelectiveScan(LinearAttentionOp 
   };
   auto ofChannels = [&](Value value) { return padded(reshape(v.with(value), {B, T, D})); };
   const int64_t kept = handsOn ? chunks + 1 : chunks;
-  auto scan = SelectiveScanOp::create(
-      builder, op.getLoc(), v.type().clone({B, all, D}), v.type().clone({B, kept, N, D}), ofChannels(op.getV()),
-      ofChannels(rates->delta), transpose(reshape(v.with(rates->rate), {D, N}), {1, 0}).value(),
-      padded(reshape(v.with(key), {B, T, N})), padded(c), op.getDocumentStarts(), int64_t(ztc::kScanChunk));
+  auto scan = SelectiveScanOp::create(builder, op.getLoc(), v.type().clone({B, all, D}),
+                                      v.type().clone({B, kept, N, D}), ofChannels(op.getV()), ofChannels(rates->delta),
+                                      transpose(reshape(v.with(rates->rate), {D, N}), {1, 0}).value(), padded(*key),
+                                      padded(c), op.getDocumentStarts(), int64_t(ztc::kScanChunk));
   Expr y = v.with(scan.getY());
   if (all != T)
     y = slice(y, {0, 0, 0}, {B, T, D});

@@ -89,7 +89,7 @@ int64_t scansIn(func::FuncOp function) {
 const ScanCase kScans[] = {{"one_position", 1, 1, 16, 2},  {"one_chunk", 2, 7, 16, 6},
                            {"whole_chunks", 1, 64, 16, 4}, {"chunks", 2, 70, 48, 5},
                            {"two_groups", 1, 40, 80, 3},   {"documents", 2, 70, 16, 4, true},
-                           {"large_states", 1, 9, 16, 64}};
+                           {"large_states", 1, 9, 16, 64}, {"one_number", 2, 70, 80, 1}};
 
 class SelectiveScan : public testing::TestWithParam<ScanCase> {};
 
@@ -146,6 +146,28 @@ TEST_P(SelectiveScan, HandsOnTheLastState) {
   ASSERT_TRUE(succeeded(expected) && succeeded(found));
   for (unsigned i : {0, 1})
     EXPECT_LT(relativeError((*found)[i], (*expected)[i]), 1e-12) << "result " << i;
+}
+
+/// As folders build gated recurrences: queries and keys are ones, decays are whatever they are.
+TEST(SelectiveScanForm, OneNumberOfAChannel) {
+  constexpr char kText[] = R"(
+func.func @f(%v: tensor<2x40x16x1xf32>, %g: tensor<2x40x16x1xf32>) -> tensor<2x40x16x1xf32> {
+  %one = graph.constant dense<1.0> : tensor<2x40x16xf32>
+  %ones = graph.reshape %one : tensor<2x40x16xf32> -> tensor<2x40x16x1xf32>
+  %y, %s = graph.linear_attention %ones, %ones, %v, 1.0 decay %g : tensor<2x40x16x1xf32> {chunk = 16 : i64}
+    : tensor<2x40x16x1xf32>, tensor<2x40x16x1xf32>, tensor<2x40x16x1xf32> -> tensor<2x40x16x1xf32>, tensor<2x16x1x1xf32>
+  return %y : tensor<2x40x16x1xf32>
+})";
+  GraphContext context;
+  auto module = context.parse(kText), scan = context.parse(kText);
+  ASSERT_TRUE(module && scan);
+  auto recurrence = module->lookupSymbol<func::FuncOp>("f"), written = scan->lookupSymbol<func::FuncOp>("f");
+  ASSERT_TRUE(succeeded(decomposeInPlace(written)));
+  EXPECT_EQ(scansIn(written), 1);
+  const Tensors arguments = scanArguments(recurrence, {"", 2, 40, 16, 1}, 0, 1);
+  auto expected = interpret(recurrence, arguments), found = interpret(written, arguments);
+  ASSERT_TRUE(succeeded(expected) && succeeded(found));
+  EXPECT_LT(relativeError((*found)[0], (*expected)[0]), 1e-12);
 }
 
 /// Where the chunked form stays.

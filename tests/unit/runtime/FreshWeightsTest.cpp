@@ -44,16 +44,25 @@ TEST(Weights, FreshValuesOfAModel) {
   EXPECT_EQ(run.values("layers.0.conv1d.weight")[7], std::log(2.0f));
   load("A_log=log-uniform(0,0)"); // 0 has no logarithm
   EXPECT_TRUE(std::isfinite(run.values("layers.0.A_log")[0]));
+  load("A_log=decay(0.81,0.998)");
+  for (float before : run.values("layers.0.A_log")) {
+    const double decay = std::exp(-std::log1p(std::exp(double(before))));
+    EXPECT_TRUE(decay * decay > 0.809 && decay * decay < 0.999) << before;
+  }
+  load("A_log=normal(3)");
+  EXPECT_GT(std::abs(run.values("layers.0.A_log")[0] - run.values("layers.0.A_log")[1]), 0.01f);
 
-  for (const char *text : {"A_log", "=constant(1)", "A_log=log", "A_log=constant", "A_log=constant(x)",
-                           "A_log=constant(1", "A_log=uniform(1)", "A_log=uniform(1 2)", "A_log=step(0,1,1)",
-                           "A_log=log-uniform(-1,1)", "A_log=constant(inf)"}) {
+  for (const char *text :
+       {"A_log", "=constant(1)", "A_log=log", "A_log=constant", "A_log=constant(x)", "A_log=constant(1",
+        "A_log=uniform(1)", "A_log=uniform(1 2)", "A_log=step(0,1,1)", "A_log=log-uniform(-1,1)", "A_log=constant(inf)",
+        "A_log=normal(-1)", "A_log=decay(0,0.5)", "A_log=decay(0.5,1)"}) {
     (*run.plan.mutable_options())[std::string(kFreshValues)] = text;
     const std::string said = checkWeights(run.plan, {.initDeviation = 0.02}).message();
     EXPECT_THAT(said, HasSubstr("the plan's fresh-values: '")) << text;
     EXPECT_THAT(said, HasSubstr("compile the plan again"));
   }
-  const std::string both = "A_log=log-uniform(0.01,16);dt_bias=step(0.001,0.1,0.0001);D=constant(1)";
+  const std::string both = "A_log=log-uniform(0.01,16);dt_bias=step(0.001,0.1,0.0001);D=constant(1);"
+                           "gate_weight=normal(0.02);recurrent_param=decay(0.81,0.998)";
   EXPECT_EQ(printFreshValues(*parseFreshValues(both)), both);
   EXPECT_EQ(printFreshValues({}), "");
 }
