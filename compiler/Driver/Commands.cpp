@@ -19,6 +19,7 @@
 #include "runtime/Core/Version.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/LossRows.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -180,9 +181,9 @@ static void noteTooLarge(const CompileOptions &options, uint64_t neededBytes) {
 
 /// Whether a product of `step` has f32 factors.
 static bool hasWideProduct(const plan::Step &step) {
+  const std::optional<LossChunks> loss = lossChunks(step);
   return (step.has_gemm() && step.gemm().type_a() == plan::F32) ||
-         (step.has_grouped_gemm() && step.grouped_gemm().type_a() == plan::F32) ||
-         (step.has_linear_cross_entropy() && step.linear_cross_entropy().type() == plan::F32);
+         (step.has_grouped_gemm() && step.grouped_gemm().type_a() == plan::F32) || (loss && loss->type == plan::F32);
 }
 
 /// --tf32 where no product has factors to round: few of a 16-bit plan have, as those inside linear attention.

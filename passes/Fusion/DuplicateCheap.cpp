@@ -188,10 +188,13 @@ void duplicate(Operation *op) {
 void duplicate(Block &block) {
   // From the end: what is made of several ops is written again as a whole, and not its inner values before.
   SmallVector<Operation *> ops;
-  for (Operation &op : llvm::reverse(block))
-    if ((isElementwise(&op) || isMove(&op)) && llvm::all_of(op.getUsers(), isElementwise) &&
-        cast<RankedTensorType>(op.getResult(0).getType()).getRank() > 0)
+  for (Operation &op : llvm::reverse(block)) {
+    if ((!isElementwise(&op) && !isMove(&op)) || !llvm::all_of(op.getUsers(), isElementwise))
+      continue;
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    if (type.hasStaticShape() && type.getRank() > 0)
       ops.push_back(&op);
+  }
   for (Operation *op : ops)
     duplicate(op);
 }

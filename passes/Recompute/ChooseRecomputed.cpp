@@ -1,7 +1,7 @@
 // Blocks of one model are alike, so a choice is mostly a number of blocks per group. The search walks a chain of
 // choices, each with one element more than the one before: what its elements keep tells where it may begin to fit. On
 // the chain the last element may be large (gate and up of a block) and the budget just missed, so choices around it are
-// tried too, the cheapest first; at last elements are dropped, the most expensive first.
+// tried too, the cheapest first; elements are dropped, the most expensive first; at last whole blocks are tried.
 #include "passes/Recompute/ChooseRecomputed.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
@@ -51,7 +51,7 @@ public:
       dropUselessLastBlock();
       counts = walkChain();
       if (fits(counts))
-        counts = drop(tryAround(counts));
+        counts = fasterOf(drop(tryAround(counts)), wholeBlocks());
     }
     return decide(counts);
   }
@@ -223,6 +223,34 @@ private:
       if (fits(counts) && measured(counts).peakBytes >= peak && measured(counts).seconds <= measured(found).seconds)
         return counts;
     return found;
+  }
+
+  /// All of the first blocks, as few of them as fit: between ops of which none is kept no kernel has to stop.
+  Counts wholeBlocks() {
+    size_t above = 0; // blocks that may fit
+    for (const Column &column : columns)
+      above = std::max(above, column.elements.size());
+    auto whole = [&](size_t blocks) {
+      Counts counts;
+      for (const Column &column : columns)
+        counts.push_back(unsigned(llvm::count_if(column.elements, [&](const PricedElement &element) {
+          return !column.isLastBlock && element.layer >= 0 && uint64_t(element.layer) < blocks;
+        })));
+      return counts;
+    };
+    size_t below = 0; // that do not
+    while (above > below + 1) {
+      const size_t middle = (above + below) / 2;
+      (fits(whole(middle)) ? above : below) = middle;
+    }
+    return fits(whole(above)) ? drop(whole(above)) : whole(above);
+  }
+
+  /// `other` where it is faster, and for the reason that tryAround() has not below the peak of `found`.
+  Counts fasterOf(const Counts &found, const Counts &other) {
+    const bool isFaster = fits(other) && measured(other).peakBytes >= measured(found).peakBytes &&
+                          measured(other).seconds < measured(found).seconds;
+    return isFaster ? other : found;
   }
 
   /// Leaves out whatever is not needed, the most expensive first.
