@@ -7,9 +7,10 @@ namespace ztc::huggingface {
 /// How transformers begins. `variance` is w_init_variance_scale.
 static void setFreshRecurrence(Decoder &decoder, const GatedRecurrence &recurrence, double variance) {
   using Kind = FreshValues::Kind;
+  const int64_t width = recurrence.channels / recurrence.heads;
   decoder.initializerRange = std::sqrt(variance / double(recurrence.taps));
   const double in = std::sqrt(1 / double(decoder.hidden)), out = 2 / double(decoder.layers.size()),
-               gate = std::sqrt(variance / double(recurrence.channels / recurrence.heads));
+               gate = std::sqrt(variance / double(width));
   for (const char *name : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "linear_x.weight", "linear_y.weight"})
     decoder.fresh.push_back({name, Kind::Normal, {in}});
   decoder.fresh.push_back({"o_proj.weight", Kind::Normal, {std::sqrt(out / double(decoder.hidden))}});
