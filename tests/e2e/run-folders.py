@@ -112,12 +112,14 @@ with scratch() as work:
 
     # The place of the checkpoints goes away while the run is under way, and does not come back.
     for ranks in (1, 2):
-        place = work / f"place-{ranks}"
+        place, blocker = work / f"place-{ranks}", work / f"blocker-{ranks}"
+        (work / f"real-{ranks}").mkdir()
+        place.symlink_to(f"real-{ranks}")
+        blocker.write_text("a file stands in its place")
         command = [plan, DATA, "--device=cpu", f"--ranks={ranks}", "--threads=1", "--steps=100000", f"--save={place / 'saved'}", "--save-every=10", "--keep=2"]
         with Running([BIN / "ztc-run", *command], cwd=work) as child:
             wait_until(lambda: any(place.glob("saved/step-*")), 60)
-            place.rename(work / f"moved-{ranks}")
-            place.write_text("a file stands in its place")
+            blocker.rename(place)  # at once: the run makes a folder again where there is none
             ended_early = child.finish(2) is not None
             if not ended_early:
                 child.process.send_signal(signal.SIGTERM)
