@@ -40,7 +40,7 @@ void fillRecurrentGemma(Config &config, Decoder &decoder) {
   decoder.positionLimit = 0;
   decoder.norm.kind = NormKind::RmsPlusOne;
   decoder.embeddingScale = fromBf16(toBf16(float(std::sqrt(double(decoder.hidden)))));
-  decoder.logitSoftCap = config.number("logits_soft_cap", 30);
+  decoder.logitSoftCap = softCap(config, "logits_soft_cap", 30);
   decoder.finalNorm = "final_norm";
   BlockNames &names = decoder.names;
   names.attentionNorm = "temporal_pre_norm";
@@ -64,11 +64,15 @@ void fillRecurrentGemma(Config &config, Decoder &decoder) {
     config.fail(config.describe("lru_width") + ", which num_attention_heads " + std::to_string(recurrence.heads) +
                 " do not divide");
   std::vector<std::string> types = config.texts("block_types");
-  if (types.empty())
+  if (!config.has("block_types"))
     types = {"recurrent", "recurrent", "attention"};
+  if (types.empty())
+    return config.fail(config.describe("block_types") + ", which has none");
   for (const std::string &type : types)
     if (type != "recurrent" && type != "attention")
       config.fail("block_types has '" + type + "'; ztc builds recurrent and attention of this model type");
+  if (first.feedForward.width < 2)
+    config.fail(config.describe("intermediate_size") + ", of which gate and up have a half each");
   std::vector<bool> slides;
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     Layer &layer = decoder.layers[i];

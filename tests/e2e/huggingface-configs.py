@@ -126,6 +126,8 @@ REFUSED = [
      "layer 1 is '+'; ztc builds mamba, attention, mlp and moe"),
     ("RecurrentGemma's layers of an unknown type", "recurrent-gemma", but(block_types=["recurrent", "sliding"]), "block_types has 'sliding'; ztc builds recurrent and attention"),
     ("RecurrentGemma's channels that heads do not share", "recurrent-gemma", but(lru_width=50), "lru_width is 50, which num_attention_heads 4 do not divide"),
+    ("RecurrentGemma's layers of no type", "recurrent-gemma", but(block_types=[]), "block_types is [], which has none"),
+    ("RecurrentGemma's feed-forward of no width", "recurrent-gemma", but(intermediate_size=1), "intermediate_size is 1, of which gate and up have a half each"),
     ("RecurrentGemma without a window", "recurrent-gemma", but(attention_window_size=None), "attention_window_size is null"),
     ("Jamba's attention beyond its period", "jamba", but(attn_layer_offset=3), "attn_layer_offset is 3, which attn_layer_period 3 does not reach"),
     ("Mamba's rank as a word", "mamba", but(time_step_rank="half"), 'time_step_rank is "half"; it is a number or "auto"'),
