@@ -18,6 +18,10 @@ Value DecoderBuilder::parameter(const std::string &name, const std::vector<int64
   return known->second = value;
 }
 
+Value DecoderBuilder::shapeOfTokens(int64_t width) {
+  return graph.add("Concat", {tokensShape, graph.integers({width})}, {{"axis", int64_t(0)}});
+}
+
 Value DecoderBuilder::reshape(Value x, const std::vector<int64_t> &shape) {
   return graph.add("Reshape", {x, graph.integers(shape)});
 }
@@ -72,9 +76,7 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
 std::vector<FreshValues> DecoderBuilder::freshNorms() const {
   auto isOfOthers = [&](std::string_view end) {
     return std::any_of(parameters.begin(), parameters.end(), [&](const auto &parameter) {
-      const std::string &name = parameter.first;
-      return !shiftedNorms.count(name) && name.ends_with(end) &&
-             (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+      return !shiftedNorms.count(parameter.first) && endsWithParts(parameter.first, end);
     });
   };
   std::set<std::string> ends;

@@ -49,6 +49,8 @@ private:
   Value dense(const FeedForward &feedForward, const std::string &module, Value x);
   std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
   Value reshape(Value x, const std::vector<int64_t> &shape);
+  /// [B, S, width].
+  Value shapeOfTokens(int64_t width);
   std::string inside(const std::string &path, const std::string &name) const {
     return name.empty() ? path : path + "." + name;
   }

@@ -14,9 +14,8 @@ Value DecoderBuilder::channelGate(const GatedRecurrence &r, const std::string &m
   Value product = graph.add("MatMul", {heads, parameter(module + "_weight", {r.heads, width, width})});
   Value biased =
       graph.add("Add", {graph.add("Transpose", {product}, {swapped}), parameter(module + "_bias", {r.heads, width})});
-  Value shape = graph.add("Concat", {tokensShape, graph.integers({r.channels})}, {{"axis", int64_t(0)}});
   graph.setWidth(Width::Wide);
-  Value gate = graph.add("Sigmoid", {graph.add("Reshape", {biased, shape})});
+  Value gate = graph.add("Sigmoid", {graph.add("Reshape", {biased, shapeOfTokens(r.channels)})});
   graph.setWidth(Width::Policy);
   return gate;
 }
@@ -42,8 +41,7 @@ Value DecoderBuilder::gatedRecurrence(const GatedRecurrence &r, const std::strin
   Value isFirst = graph.add("Unsqueeze", {graph.add("Equal", {positions, graph.integer(0)}), graph.integers({1})});
   size = graph.add("Where", {isFirst, graph.scalar(1), size});
   Value value = graph.add("Mul", {graph.add("Mul", {read, input}), size});
-  Value shape = graph.add("Concat", {tokensShape, graph.integers({r.channels})}, {{"axis", int64_t(0)}});
-  Value one = graph.add("Expand", {graph.floats({1.0f}, {1, 1, 1}), shape});
+  Value one = graph.add("Expand", {graph.floats({1.0f}, {1, 1, 1}), shapeOfTokens(r.channels)});
   Value y = graph.addMany("LinearAttention", {one, one, value, "", decay}, 2,
                           {{"update_rule", std::string("gated")},
                            {"q_num_heads", r.channels},

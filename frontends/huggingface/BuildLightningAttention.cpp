@@ -18,8 +18,7 @@ Value DecoderBuilder::lightningAttention(const LightningAttention &l, const std:
   std::vector<float> decays;
   for (double slope : l.slopes)
     decays.push_back(float(-slope));
-  Value shape = graph.add("Concat", {tokensShape, graph.integers({l.heads})}, {{"axis", int64_t(0)}});
-  Value decay = graph.add("Expand", {graph.floats(decays, {1, 1, l.heads}), shape});
+  Value decay = graph.add("Expand", {graph.floats(decays, {1, 1, l.heads}), shapeOfTokens(l.heads)});
   Value y = graph.addMany(
       "LinearAttention", {parts[0], parts[1], parts[2], "", decay}, 2,
       {{"update_rule", std::string("gated")}, {"q_num_heads", l.heads}, {"kv_num_heads", l.heads}, {"scale", 1.0f}})[0];

@@ -11,11 +11,6 @@ StatusOr<std::vector<FreshValues>> freshValuesOf(const plan::Plan &plan) {
   return found == plan.options().end() ? std::vector<FreshValues>() : parseFreshValues(found->second);
 }
 
-/// Whether `end` is the whole name, or what follows a point of it.
-static bool endsWith(std::string_view name, std::string_view end) {
-  return name.ends_with(end) && (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
-}
-
 /// Of a range that begins at 0, which has no logarithm.
 static constexpr double kLeastRate = 1e-9;
 
@@ -70,7 +65,7 @@ ElementSource freshElements(const plan::Parameter &parameter, const std::vector<
   const uint64_t stream = hashName(parameter.name());
   const auto &shape = checkpointShape(parameter);
   for (auto one = values.rbegin(); one != values.rend(); ++one)
-    if (endsWith(parameter.name(), one->name))
+    if (endsWithParts(parameter.name(), one->name))
       return elementsOf(*one, seed, stream, shape.empty() ? 1 : uint64_t(*shape.rbegin()), threads);
   const bool random = shape.size() >= 2;
   // Where the model adds 1 to it, as norms of some families do, it begins at 0.

@@ -74,6 +74,10 @@ StatusOr<FreshValues> parseOne(std::string_view text) {
 
 } // namespace
 
+bool endsWithParts(std::string_view name, std::string_view end) {
+  return name.ends_with(end) && (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+}
+
 std::string printFreshValues(const std::vector<FreshValues> &values) {
   std::string text;
   for (const FreshValues &one : values) {

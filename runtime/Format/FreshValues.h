@@ -27,6 +27,9 @@ struct FreshValues {
   std::vector<double> numbers;
 };
 
+/// Whether `end` is a whole name of a parameter, or what follows a point of it: those that FreshValues::name means.
+bool endsWithParts(std::string_view name, std::string_view end);
+
 /// Option of a plan that has the text.
 inline constexpr std::string_view kFreshValues = "fresh-values";
 
