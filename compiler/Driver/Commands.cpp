@@ -460,16 +460,20 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
 }
 
 int runDiff(const CompileOptions &options, const std::string &a, const std::string &b) {
+  constexpr int kTrouble = 2; // 1 says that the plans differ, as of diff(1)
   StatusOr<LoadedPlan> one = readPlanFile(a), two = readPlanFile(b);
   if (!one.isOk())
-    return fail(one.status().message());
+    return fail(one.status().message(), kTrouble);
   if (!two.isOk())
-    return fail(two.status().message());
+    return fail(two.status().message(), kTrouble);
   StatusOr<bool> differ = false;
   show(llvm::outs(), [&](llvm::raw_ostream &out) {
     differ = report::printPlanDiff(out, *one, *two, shapeOf(options, options.gpus.front(), targetsOf(two->plan)));
   });
-  return differ.isOk() ? *differ : fail(differ.status().message());
+  llvm::outs().flush();
+  if (llvm::outs().has_error())
+    return kTrouble;
+  return differ.isOk() ? *differ : fail(differ.status().message(), kTrouble);
 }
 
 } // namespace ztc::driver

@@ -104,25 +104,18 @@ static StatusOr<Tokenized> openTokenized(const std::string &path, const RowShape
     (void)removeAll(made.path).isOk(); // its content stays as long as it is open
   if (!reader.isOk())
     return reader.status();
-  TokenFileHeader header;
-  const auto damaged = [&] {
+  const auto header = readTokenFileHeader(mapped->bytes());
+  if (!header)
     return dataLoss(
-        fmt::format("'{}', which was made of '{}', is damaged: remove it, it will be made again", made.path, path));
-  };
-  if (mapped->size() < sizeof header)
-    return damaged();
-  std::memcpy(&header, mapped->bytes().data(), sizeof header);
-  if (std::memcmp(header.magic, TokenFileHeader().magic, sizeof header.magic) != 0 ||
-      header.tokens != (mapped->size() - sizeof header) / sizeof(uint32_t))
-    return damaged();
-  if (header.tokens > 0 && header.largest >= shape.vocabulary)
+        fmt::format("'{}', which was made of '{}', was damaged since: start the run again", made.path, path));
+  if (header->tokens > 0 && header->largest >= shape.vocabulary)
     return invalidArgument(
         fmt::format("'{}' becomes the token {} ({}), which lies beyond the model's vocabulary of {} (0 to {}): the "
                     "tokenizer in '{}' and the model do not belong together, or the model's embedding was not made "
                     "larger for it",
-                    path, header.largest, text.tokenizer->describe(static_cast<int32_t>(header.largest)),
+                    path, header->largest, text.tokenizer->describe(static_cast<int32_t>(header->largest)),
                     shape.vocabulary, shape.vocabulary - 1, text.tokenizer->folder));
-  return Tokenized{std::move(*mapped), std::move(*reader), header.tokens};
+  return Tokenized{std::move(*mapped), std::move(*reader), header->tokens};
 }
 
 StatusOr<std::unique_ptr<TokenSource>> openTokenizedSource(const std::string &path, const RowShape &shape,

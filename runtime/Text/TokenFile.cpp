@@ -3,6 +3,7 @@
 #include "runtime/Text/Documents.h"
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -168,7 +169,23 @@ Status writeTokens(const std::string &path, const std::string &sha256, const Tex
   return writer.finish();
 }
 
+bool isWholeTokenFile(const std::string &path) {
+  const auto file = MappedFile::open(path);
+  return file.isOk() && readTokenFileHeader(file->bytes());
+}
+
 } // namespace
+
+std::optional<TokenFileHeader> readTokenFileHeader(std::span<const std::byte> bytes) {
+  TokenFileHeader header;
+  if (bytes.size() < sizeof header)
+    return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.magic, TokenFileHeader().magic, sizeof header.magic) != 0 ||
+      header.tokens != (bytes.size() - sizeof header) / sizeof(uint32_t))
+    return std::nullopt;
+  return header;
+}
 
 StatusOr<TokenFile> tokenizeFile(const std::string &path, const TextOptions &options) {
   ZTC_ASSIGN_OR_RETURN(const std::string sha256, sha256OfFile(path));
@@ -187,7 +204,7 @@ StatusOr<TokenFile> tokenizeFile(const std::string &path, const TextOptions &opt
         options.progress(path, 0, 0);
       ZTC_RETURN_IF_ERROR(checkCancelled(path, options));
     }
-    if (pathExists(made))
+    if (isWholeTokenFile(made))
       return TokenFile{made, false};
     removeUnfinished(folder, name + ".tokens.tmp-");
     const Status written = replaceFile(made, write);

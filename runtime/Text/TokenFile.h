@@ -2,9 +2,12 @@
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Text/TokenizerFolder.h"
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace ztc {
@@ -29,6 +32,9 @@ struct TokenFileHeader {
   uint32_t largest = 0; ///< id
   uint32_t reserved = 0;
 };
+/// The header of a whole token file's bytes; none where they are not one, or not all of it.
+std::optional<TokenFileHeader> readTokenFileHeader(std::span<const std::byte> bytes);
+
 inline constexpr uint32_t kUncountedToken = uint32_t(1) << 31, kDocumentBegins = uint32_t(1) << 30;
 inline constexpr uint32_t kTokenId = kDocumentBegins - 1; ///< the bits of the id
 
@@ -39,8 +45,8 @@ struct TokenFile {
   bool isTemporary = false; ///< to be removed once it is open
 };
 
-/// Finds or makes the token file of `path`. One of several processes of this host makes it, the others wait for that
-/// one. FailedPrecondition where it was cancelled: nothing of the file is left then.
+/// Finds or makes the token file of `path`; one that is damaged is made again. One of several processes of this host
+/// makes it, the others wait for that one. FailedPrecondition where it was cancelled: nothing of the file is left then.
 StatusOr<TokenFile> tokenizeFile(const std::string &path, const TextOptions &options);
 
 } // namespace ztc

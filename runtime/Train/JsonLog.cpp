@@ -94,6 +94,9 @@ std::string_view JsonObject::end() {
 }
 
 JsonLog::~JsonLog() {
+  if (waits_ && descriptor_ >= 0)
+    if (const int error = writeToFile())
+      close(std::strerror(error));
   const bool isTaken = !writer_ || writer_->end(BackgroundWriter::kPatienceSeconds);
   if (descriptor_ >= 0 && isTaken)
     ::close(descriptor_);
@@ -139,27 +142,37 @@ void JsonLog::write(std::string_view object) {
   isNew_ = false;
   if (std::exchange(replaces_, false))
     (void)!::ftruncate(descriptor_, 0); // a device or a pipe has nothing to cut
-  line_.clear();
-  line_.append(object);
-  line_.push_back('\n');
+  unwritten_.append(object);
+  unwritten_.push_back('\n');
   if (writer_) {
-    if (!writer_->write({line_.data(), line_.size()}))
+    if (!writer_->write(unwritten_))
       close(writer_->error() ? std::strerror(writer_->error()) : "nobody reads it");
+    unwritten_.clear();
     return;
   }
-  const char *from = line_.data();
-  size_t left = line_.size();
-  while (left > 0) {
-    ssize_t written = ::write(descriptor_, from, left);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0) {
-      close(std::strerror(errno));
-      return;
-    }
-    from += written;
-    left -= size_t(written);
+  const int error = writeToFile();
+  if (error && unwritten_.size() > kMostUnreadBytes)
+    close(std::strerror(error));
+  else if (error && !waits_)
+    print(stderr, "ztc-run: warning: the log {} waits: {}; its lines are kept and written as soon as that works\n",
+          path_, std::strerror(error));
+  waits_ = error != 0;
+}
+
+int JsonLog::writeToFile() {
+  size_t done = 0;
+  int error = 0;
+  while (done < unwritten_.size() && !error) {
+    const ssize_t written = ::write(descriptor_, unwritten_.data() + done, unwritten_.size() - done);
+    if (written > 0)
+      done += size_t(written);
+    else if (written == 0)
+      error = ENOSPC;
+    else if (errno != EINTR)
+      error = errno;
   }
+  unwritten_.erase(0, done);
+  return error;
 }
 
 } // namespace ztc

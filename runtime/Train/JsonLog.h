@@ -32,8 +32,8 @@ private:
   fmt::basic_memory_buffer<char, 4096> text_;
 };
 
-/// The log file. A line that cannot be written (disk full, a pipe whose reader stands still) ends the log with one
-/// warning, not the run.
+/// The log file. Lines that cannot be written (the disk is full) are kept, up to 8 MiB, and written as soon as that
+/// works. More than that, or a pipe whose reader stands still, ends the log with one warning, not the run.
 class JsonLog {
 public:
   JsonLog() = default;
@@ -49,12 +49,15 @@ public:
 private:
   /// Ends the log: the lines so far are what there is.
   void close(const char *why);
+  /// Writes what is unwritten of the lines so far; the error number of what kept it from that, or 0.
+  int writeToFile();
   std::string path_;
   int descriptor_ = -1;
   std::unique_ptr<BackgroundWriter> writer_; ///< of a pipe or terminal, whose writes would wait for a reader
   bool isNew_ = false;                       ///< open() made the file and no line is in it
   bool replaces_ = false;                    ///< the old content goes with the first line
-  fmt::basic_memory_buffer<char, 4096> line_;
+  std::string unwritten_;                    ///< a line for the writer, or what the file has yet to take
+  bool waits_ = false;                       ///< the file takes nothing, and a warning has said so
 };
 
 } // namespace ztc

@@ -46,6 +46,11 @@ with scratch() as work:
     kept = list((work / "cache").rglob("*.tokens"))
     _, again = train(work / "text.txt", "--tokenizer", work / "tokenizer")
     check("tokens are kept for the next run", len(kept) == 1 and again == expected, str(kept))
+    whole = kept[0].read_bytes()
+    for what, damaged in (("cut", whole[:-5]), ("empty", b""), ("of zeros", bytes(len(whole)))):
+        kept[0].write_bytes(damaged)
+        _, again = train(work / "text.txt", "--tokenizer", work / "tokenizer")
+        check(f"a file of tokens that is {what} is made again", again == expected and kept[0].read_bytes() == whole, str(again))
 
     rows = [TEXT[:47], TEXT[:94]] * 10
     (work / "rows.jsonl").write_text("\n".join(json.dumps({"text": row}) for row in rows) + "\n\n")

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace ztc;
@@ -82,13 +83,54 @@ TEST(TrainJsonLog, AFileThatCannotBeWrittenIsNamed) {
 }
 
 TEST(TrainJsonLog, AFullDiskEndsTheLogOnly) {
-  JsonLog log;
-  ASSERT_TRUE(log.open("/dev/full", true).isOk());
   testing::internal::CaptureStderr();
-  log.write("{}");
-  log.write("{}");
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("/dev/full ends here"), std::string::npos);
-  EXPECT_FALSE(log.isOpen());
+  {
+    JsonLog log;
+    ASSERT_TRUE(log.open("/dev/full", true).isOk());
+    log.write("{}");
+    log.write("{}");
+    EXPECT_TRUE(log.isOpen());
+    log.write(std::string(size_t(9) << 20, ' ')); // more than is kept
+    EXPECT_FALSE(log.isOpen());
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("/dev/full waits: "), std::string::npos) << said;
+  EXPECT_EQ(said.find("/dev/full waits: "), said.rfind("/dev/full waits: ")) << said;
+  EXPECT_NE(said.find("/dev/full ends here: "), std::string::npos) << said;
+}
+
+TEST(TrainJsonLog, WhatStillDoesNotFitAtTheEndIsNamed) {
+  testing::internal::CaptureStderr();
+  {
+    JsonLog log;
+    ASSERT_TRUE(log.open("/dev/full", true).isOk());
+    log.write("{}");
+  }
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("/dev/full ends here: "), std::string::npos);
+}
+
+TEST(TrainJsonLog, LinesOfAFullDiskAreWrittenOnceThereIsSpace) {
+  const std::string path = testing::TempDir() + "waiting.jsonl";
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  testing::internal::CaptureStderr();
+  {
+    JsonLog log;
+    ASSERT_TRUE(log.open(path, false).isOk());
+    log.write("{1}");
+    const rlimit small{6, before.rlim_max}; // within the second line
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    log.write("{2}");
+    log.write("{3}");
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(contents(path), "{1}\n{2");
+    log.write("{4}");
+    EXPECT_EQ(contents(path), "{1}\n{2}\n{3}\n{4}\n");
+  }
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("ends here"), std::string::npos);
+  std::remove(path.c_str());
 }
 
 TEST(TrainProgress, TextForPeople) {
