@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch's side of the training benchmark: exports a random Llama to ONNX, or trains it for some steps on random tokens.
+"""PyTorch's side of the training benchmark: exports a random Llama to ONNX, or trains it for some steps on random tokens. To train, MODEL may be a folder with a
+config.json, whose model gets fresh weights.
 
   torch_side.py export MODEL OUT.onnx
   torch_side.py train MODEL --batch B --seq S [--steps N] [--seconds S] [--threads T] [--compile] [--mode MODE]
@@ -7,6 +8,7 @@ Training prints one JSON object. MODE: fp32; autocast (f32 parameters, products 
 """
 import argparse
 import json
+import pathlib
 import resource
 import statistics
 import time
@@ -23,8 +25,10 @@ SHAPES = {  # hidden, feed-forward, layers, heads, key/value heads, vocabulary, 
 
 
 def build(name, seq):
-    hidden, feed, layers, heads, groups, vocabulary, tied = SHAPES[name]
     torch.manual_seed(0)
+    if pathlib.Path(name, "config.json").is_file():
+        return transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(name, use_cache=False), dtype=torch.float32)
+    hidden, feed, layers, heads, groups, vocabulary, tied = SHAPES[name]
     config = transformers.LlamaConfig(hidden_size=hidden, intermediate_size=feed, num_hidden_layers=layers, num_attention_heads=heads,
                                       num_key_value_heads=groups, vocab_size=vocabulary, tie_word_embeddings=tied,
                                       max_position_embeddings=max(256, seq), use_cache=False)
@@ -62,7 +66,7 @@ def train(arguments):
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("what", choices=["export", "train"])
-parser.add_argument("model", choices=SHAPES)
+parser.add_argument("model")
 parser.add_argument("out", nargs="?")
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--seq", type=int, default=128)
