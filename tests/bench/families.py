@@ -3,7 +3,7 @@
 
     tests/bench/families.py [FAMILY...] --python PYTHON [--batch 4 --seq 256 --steps 8 --threads 2 --compile]
 
-PYTHON has torch and transformers. Six layers of width 384 and 8192 tokens, 10 to 30 million parameters. PyTorch is eager, or with --compile the faster of eager and compiled;
+PYTHON has torch and transformers. Six layers of width 384 and 8192 tokens, 12 to 37 million parameters. PyTorch is eager, or with --compile the faster of eager and compiled;
 in bf16 it trains by autocast (f32 parameters, products in bf16), as ztc keeps f32 masters. A quiet machine, please: programs run one after another.
 """
 import argparse
@@ -85,6 +85,10 @@ def main():
     parser.add_argument("--python", required=True)
     parser.add_argument("--compile", action="store_true")
     o = parser.parse_args()
+    if unknown := [family for family in o.families if family not in FAMILIES]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(FAMILIES)}")
+    if o.steps < 3:
+        parser.error("--steps: the first two are not counted, give 3 or more")
     print("| family | precision | ztc, tokens/s | PyTorch | ratio |\n|---|---|---|---|---|")
     with scratch() as work:
         for family in o.families:

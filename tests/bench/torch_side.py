@@ -26,7 +26,7 @@ SHAPES = {  # hidden, feed-forward, layers, heads, key/value heads, vocabulary, 
 
 def build(name, seq):
     torch.manual_seed(0)
-    if pathlib.Path(name, "config.json").is_file():
+    if name not in SHAPES:
         return transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(name, use_cache=False), dtype=torch.float32)
     hidden, feed, layers, heads, groups, vocabulary, tied = SHAPES[name]
     config = transformers.LlamaConfig(hidden_size=hidden, intermediate_size=feed, num_hidden_layers=layers, num_attention_heads=heads,
@@ -64,9 +64,15 @@ def train(arguments):
                       "peak_bytes_without_import": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - empty}))
 
 
+def known_model(name):
+    if name in SHAPES or pathlib.Path(name, "config.json").is_file():
+        return name
+    raise argparse.ArgumentTypeError(f"'{name}' is neither a folder with a config.json nor one of {', '.join(SHAPES)}")
+
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("what", choices=["export", "train"])
-parser.add_argument("model")
+parser.add_argument("model", type=known_model)
 parser.add_argument("out", nargs="?")
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--seq", type=int, default=128)

@@ -72,10 +72,10 @@ with scratch() as work:
     done = run("ztc", "diff", out / "one.bin", out / "host.bin", expect=1)
     check("a difference in machine code is reported", "images of machine code: 1 of 2 differ" in done.stdout, done.stdout[-300:])
     done = run("ztc", "diff", out / "one.bin", out / "none.bin", expect=2)
-    check("a plan that is not there is no difference", "none.bin" in done.stderr, done.stderr)
+    check("diff with a missing plan is an error, not a difference", "none.bin" in done.stderr, done.stderr)
     with open("/dev/full", "w") as full:
         done = subprocess.run([str(BIN / "ztc"), "diff", out / "one.bin", out / "one.bin"], stdout=full, stderr=subprocess.PIPE, text=True)
-    check("nor is one of which nothing arrives", done.returncode == 2 and "standard output" in done.stderr, (done.returncode, done.stderr))
+    check("diff into a full standard output is an error, not a difference", done.returncode == 2 and "standard output" in done.stderr, (done.returncode, done.stderr))
 
     for program, words in (("ztc", ["compile", MODEL, *SIZES, "-o", out / "empty.bin", "--weights", ""]), ("ztc-run", [plan, "--device=cpu", "--steps=1", "--save", ""])):
         one_message(f"an empty word of {program}", run(program, *words, expect=None), words[-2], "empty word", expect=2)
