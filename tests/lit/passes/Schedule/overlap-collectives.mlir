@@ -5,6 +5,7 @@ dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, layer = 0 : i64, t
 dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @block1_tail {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "t", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @block2 {decayed = 16 : i64, elements = 16 : i64, layer = 2 : i64, trainable, parameters = [{name = "c", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block3 {decayed = 512 : i64, elements = 512 : i64, layer = 3 : i64, trainable, parameters = [{name = "f", offset = 0 : i64, shape = array<i64: 4, 128>}]}
 dist.bucket @rest {decayed = 8 : i64, elements = 8 : i64, trainable, parameters = [{name = "d", offset = 0 : i64, shape = array<i64: 4, 2>}]}
 dist.bucket @head {decayed = 256 : i64, elements = 256 : i64, trainable, parameters = [{name = "e", offset = 0 : i64, shape = array<i64: 4, 64>}]}
 
@@ -64,6 +65,23 @@ func.func @small_between(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@blo
   %vc = dist.view %fc[0] : tensor<?xf32, #dist.full<@head>> -> tensor<2x64xf32>
   %u = graph.matmul %z, %vc : tensor<4x2xf32>, tensor<2x64xf32> -> tensor<4x64xf32>
   return %u : tensor<4x64xf32>
+}
+
+// A block counts however small beside the next it is (a dense one before one with experts): memory is there for two of them.
+// CHECK-LABEL: func.func @small_block
+// CHECK:         graph.matmul
+// CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 2 : i64} : tensor<?xf32, #dist.shard<@block3>>
+func.func @small_block(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@block0>>, %b: tensor<?xf32, #dist.shard<@block1>>, %c: tensor<?xf32, #dist.shard<@block3>>) -> tensor<4x128xf32> {
+  %fa = dist.all_gather %a axis "data" : tensor<?xf32, #dist.shard<@block0>> -> tensor<?xf32, #dist.full<@block0>>
+  %va = dist.view %fa[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<4x4xf32>
+  %y = graph.matmul %x, %va : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %fb = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@block1>> -> tensor<?xf32, #dist.full<@block1>>
+  %vb = dist.view %fb[0] : tensor<?xf32, #dist.full<@block1>> -> tensor<4x4xf32>
+  %z = graph.matmul %y, %vb : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %fc = dist.all_gather %c axis "data" : tensor<?xf32, #dist.shard<@block3>> -> tensor<?xf32, #dist.full<@block3>>
+  %vc = dist.view %fc[0] : tensor<?xf32, #dist.full<@block3>> -> tensor<4x128xf32>
+  %u = graph.matmul %z, %vc : tensor<4x4xf32>, tensor<4x128xf32> -> tensor<4x128xf32>
+  return %u : tensor<4x128xf32>
 }
 
 // Buckets of one block count as one: the next block's gather starts at the first use of the first of them, and their own together.
