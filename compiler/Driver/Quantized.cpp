@@ -15,21 +15,19 @@ static DictionaryAttr sourceOf(Builder &builder, const huggingface::QuantizedTen
   uint64_t fileSize = 0;
   (void)llvm::sys::fs::file_size(path, fileSize);
   auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
-  return builder.getDictionaryAttr(
-      {builder.getNamedAttr("path", builder.getStringAttr(path)), builder.getNamedAttr("offset", number(tensor.offset)),
-       builder.getNamedAttr("length", number(tensor.bytes)), builder.getNamedAttr("type", builder.getStringAttr("U8")),
-       builder.getNamedAttr("file_size", number(fileSize))});
+  SmallVector<NamedAttribute> source{
+      builder.getNamedAttr("path", builder.getStringAttr(path)), builder.getNamedAttr("offset", number(tensor.offset)),
+      builder.getNamedAttr("length", number(tensor.bytes)), builder.getNamedAttr("type", builder.getStringAttr("U8")),
+      builder.getNamedAttr("file_size", number(fileSize))};
+  if (tensor.isDequantized)
+    source.push_back(builder.getNamedAttr("dequantized", builder.getUnitAttr()));
+  return builder.getDictionaryAttr(source);
 }
 
-LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::QuantizedTensor> &tensors,
-                              CompileOptions &options) {
-  if (tensors.empty() || !options.weights.empty()) // full weights in their place
-    return success();
-  func::FuncOp forward = findFunction(module, graph::Entry::Forward);
-  if (!forward)
-    return failure();
-  const huggingface::QuantizedTensor &first = tensors.front();
-  auto fail = [&](const Twine &what) { return emitError(UnknownLoc::get(module.getContext())) << what; };
+/// The format that the parameters keep; an error where they cannot, as said in the header.
+static FailureOr<FrozenFormat> keptFormat(MLIRContext *context, const huggingface::QuantizedTensor &first,
+                                          const CompileOptions &options) {
+  auto fail = [&](const Twine &what) { return emitError(UnknownLoc::get(context)) << what; };
   if (options.adapter.empty() && options.lora.empty())
     return fail("the weights are in " + first.format + " (" + first.name +
                 "): an adapter can be trained beside them, give --lora=r=16,alpha=32,targets=all-linear or "
@@ -43,7 +41,39 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
   if (options.quantize != FrozenFormat::Plain && !isSame)
     return fail("--quantize=" + wordOf(options.quantize) + ": the folder's weights are in " + first.format +
                 " already");
-  options.quantize = *stored;
+  return *stored;
+}
+
+void describeQuantized(ImportReport &report, const std::vector<huggingface::QuantizedTensor> &tensors,
+                       const CompileOptions &options) {
+  if (!options.weights.empty())
+    return;
+  llvm::StringMap<const huggingface::QuantizedTensor *> byName;
+  for (const huggingface::QuantizedTensor &tensor : tensors)
+    byName[tensor.name] = &tensor;
+  for (ImportReport::Weight &weight : report.weights)
+    if (const huggingface::QuantizedTensor *tensor = byName.lookup(weight.name)) {
+      weight.source = tensor->path;
+      weight.transformations.push_back("stored as " + tensor->format +
+                                       (tensor->isDequantized ? ", dequantised as it is loaded" : ""));
+    }
+}
+
+LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::QuantizedTensor> &tensors,
+                              CompileOptions &options) {
+  if (tensors.empty() || !options.weights.empty()) // full weights in their place
+    return success();
+  func::FuncOp forward = findFunction(module, graph::Entry::Forward);
+  if (!forward)
+    return failure();
+  auto fail = [&](const Twine &what) { return emitError(UnknownLoc::get(module.getContext())) << what; };
+  const auto kept = llvm::find_if(tensors, [](const auto &tensor) { return !tensor.isDequantized; });
+  if (kept != tensors.end()) {
+    FailureOr<FrozenFormat> format = keptFormat(module.getContext(), *kept, options);
+    if (failed(format))
+      return failure();
+    options.quantize = *format;
+  }
   llvm::StringMap<const huggingface::QuantizedTensor *> byName;
   for (const huggingface::QuantizedTensor &tensor : tensors)
     byName[tensor.name] = &tensor;
@@ -56,6 +86,8 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
       continue;
     ++found;
     marks.set(index, graph::kSource, sourceOf(builder, *tensor));
+    if (tensor->isDequantized)
+      continue;
     const std::optional<graph::WeightFormat> format = graph::symbolizeWeightFormat(tensor->format);
     if (!format)
       return fail("'" + Twine(tensor->name) + "' is stored as " + tensor->format + ", which is neither nf4 nor int8");
@@ -63,7 +95,7 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
   }
   marks.store();
   if (found != tensors.size())
-    return fail(Twine(tensors.size() - found) + " of the weights in " + first.format +
+    return fail(Twine(tensors.size() - found) + " of the weights in " + tensors.front().format +
                 " are not parameters of the graph as they are stored; give full weights (--weights) and --quantize");
   return success();
 }

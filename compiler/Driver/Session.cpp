@@ -274,6 +274,7 @@ LogicalResult Session::importInput() {
   if (report.freezesUnread && !report.freezesParameters)
     opts.freezePattern.clear(); // it has done what it is for
   moduleRef = std::move(*imported);
+  describeQuantized(report, quantized, opts);
   if (failed(attachQuantized(*moduleRef, quantized, opts)))
     return failure();
   if (opts.adapter.empty() && opts.lora.empty()) {

@@ -17,6 +17,8 @@ static FrozenFormat storedFormat(const std::string &config) {
   if (!json.is_object() || !json.contains("quantization_config") || !json["quantization_config"].is_object())
     return FrozenFormat::Plain;
   const nlohmann::json &quantization = json["quantization_config"];
+  if (quantization.value("quant_method", "") != "bitsandbytes") // what is dequantised
+    return FrozenFormat::Plain;
   const auto isSet = [&](const char *key) {
     const auto flag = quantization.find(key);
     return flag != quantization.end() && *flag == nlohmann::json(true);

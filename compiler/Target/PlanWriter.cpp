@@ -192,6 +192,7 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Para
       return failure();
     source.set_type(*value);
   }
+  source.set_dequantized(dictionary.contains("dequantized"));
   if (auto shift = dictionary.getAs<FloatAttr>("shift"))
     if (shift.getValueAsDouble() != 0)
       source.set_shift(shift.getValueAsDouble());

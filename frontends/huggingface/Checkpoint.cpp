@@ -10,19 +10,25 @@ static constexpr const char *kAbsentFile = "model.safetensors";
 /// The one that weights in fewer bits stand in, as the graph has it.
 static constexpr const char *kQuantizedFile = "weights in fewer bits";
 
-StatusOr<Checkpoint> Checkpoint::open(const std::string &folder) {
+StatusOr<Checkpoint> Checkpoint::open(const std::string &folder, const QuantizationConfig &config) {
   Checkpoint checkpoint;
   checkpoint.folder = folder;
   if (!llvm::sys::fs::exists(folder + "/model.safetensors") &&
       !llvm::sys::fs::exists(folder + "/model.safetensors.index.json"))
     return checkpoint;
-  ZTC_ASSIGN_OR_RETURN(checkpoint.files, SafetensorsCollection::open(folder));
+  ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(folder));
+  checkpoint.files = std::make_shared<const SafetensorsCollection>(std::move(files));
+  checkpoint.matrices = QuantizedMatrices(*checkpoint.files, config);
   return checkpoint;
+}
+
+bool Checkpoint::isStored(const std::string &own) const {
+  return files && (matrices.find(own) || files->find(own));
 }
 
 std::string Checkpoint::ownName(const std::string &name) const {
   std::string own = !base.empty() && name.starts_with(base) ? prefix + name.substr(base.size()) : headPrefix + name;
-  const auto isThere = [&](const std::string &path) { return files->find(path) || files->hasModule(path); };
+  const auto isThere = [&](const std::string &path) { return isStored(path) || files->hasModule(path); };
   if (!files || renamed.empty() || isThere(own))
     return own;
   std::string other = own + "."; // parts that are exchanged end with a module
@@ -38,12 +44,14 @@ std::string Checkpoint::ownName(const std::string &name) const {
 }
 
 bool Checkpoint::has(const std::string &name) const {
-  return files && files->find(ownName(name));
+  return isStored(ownName(name));
 }
 
 bool Checkpoint::differ(const std::string &name, const std::string &other) const {
   if (!has(name) || !has(other))
     return false;
+  if (matrices.find(ownName(name)) || matrices.find(ownName(other))) // nobody stores one tensor in two forms
+    return true;
   auto one = *files->find(ownName(name)), two = *files->find(ownName(other));
   auto left = one.file->data(*one.tensor), right = two.file->data(*two.tensor);
   return one.tensor->typeName != two.tensor->typeName || one.tensor->shape != two.tensor->shape ||
@@ -53,6 +61,8 @@ bool Checkpoint::differ(const std::string &name, const std::string &other) const
 bool Checkpoint::hasShape(const std::string &name, const std::vector<int64_t> &shape) const {
   if (!files)
     return false;
+  if (const QuantizedMatrix *matrix = matrices.find(ownName(name)))
+    return matrix->shape == shape;
   auto found = files->find(ownName(name));
   return found && found->tensor->shape == shape;
 }
@@ -87,6 +97,11 @@ std::string Checkpoint::quantizedFormat(const SafetensorsTensor &tensor) const {
   return hasScales ? "int8" : "";
 }
 
+void Checkpoint::takeQuantized(const QuantizedTensor &quantized, StoredTensor &tensor) {
+  tensor.file = kQuantizedFile;
+  inFewerBits.push_back(quantized);
+}
+
 StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t> &shape) {
   StoredTensor tensor;
   tensor.name = ownName(name);
@@ -104,6 +119,17 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
     fresh += bytes;
     return tensor;
   }
+  if (const QuantizedMatrix *matrix = matrices.find(tensor.name)) {
+    if (!matrix->problem.empty())
+      missing.push_back(matrix->problem);
+    else if (matrix->shape != shape)
+      missing.push_back(tensor.name + " has shape " + shapeText(matrix->shape) + " in " + matrix->format +
+                        ", config.json asks for " + shapeText(shape));
+    const SafetensorsTensor &codes = *matrix->codes.tensor;
+    takeQuantized({tensor.name, matrix->format, matrix->codes.file->path(), shape, codes.offset, codes.bytes, true},
+                  tensor);
+    return tensor;
+  }
   auto found = files->find(tensor.name);
   if (!found) {
     missing.push_back(tensor.name + " " + shapeText(shape) + " is missing");
@@ -112,9 +138,8 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   if (const std::string format = quantizedFormat(*found->tensor); !format.empty()) {
     if (format == "fp4" || shape.size() != 2)
       missing.push_back(tensor.name + " is in " + format + ", of which ztc reads matrices in nf4 and int8");
-    tensor.file = kQuantizedFile;
-    inFewerBits.push_back(
-        {tensor.name, format, found->file->path(), shape, found->tensor->offset, found->tensor->bytes});
+    takeQuantized({tensor.name, format, found->file->path(), shape, found->tensor->offset, found->tensor->bytes, false},
+                  tensor);
     return tensor;
   }
   if (found->tensor->shape != shape) {

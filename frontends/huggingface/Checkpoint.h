@@ -2,29 +2,31 @@
 #pragma once
 #include "frontends/huggingface/GraphWriter.h"
 #include "runtime/Core/Status.h"
-#include "runtime/Format/Safetensors.h"
-#include <optional>
+#include "runtime/Format/QuantizedMatrices.h"
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace ztc::huggingface {
 
-/// A weight that bitsandbytes has quantised, where its codes are.
+/// A weight in fewer bits, where its codes are.
 struct QuantizedTensor {
-  std::string name, format; ///< nf4 or int8
+  std::string name, format; ///< of bitsandbytes nf4, nf4_single or int8
   std::string path;         ///< of the file
   std::vector<int64_t> shape;
   uint64_t offset = 0, bytes = 0;
+  bool isDequantized = false; ///< loading makes numbers of it; bitsandbytes' stay as they are
 };
 
 /// Finds tensors, or describes those of a folder without weights.
 class Checkpoint {
 public:
-  /// Opens the safetensors of a folder; a folder without any is not an error.
-  static StatusOr<Checkpoint> open(const std::string &folder);
+  /// Opens the safetensors of a folder; a folder without any is not an error. `config`: what config.json says of
+  /// weights in fewer bits.
+  static StatusOr<Checkpoint> open(const std::string &folder, const QuantizationConfig &config);
 
-  bool hasWeights() const { return files.has_value(); }
+  bool hasWeights() const { return files != nullptr; }
   /// Whether a tensor is there under a name of the model.
   bool has(const std::string &name) const;
   /// Whether both are there, and are not the same numbers in the same type.
@@ -48,8 +50,14 @@ private:
   /// The format of a tensor that is a weight in fewer bits; empty for others.
   std::string quantizedFormat(const SafetensorsTensor &tensor) const;
 
+  /// Whether a tensor, or one in fewer bits, has this name in the checkpoint.
+  bool isStored(const std::string &own) const;
+  /// Notes where a weight is that is stored in fewer bits; `tensor` is described as one in a file that is not there.
+  void takeQuantized(const QuantizedTensor &quantized, StoredTensor &tensor);
+
   std::string folder;
-  std::optional<SafetensorsCollection> files;
+  std::shared_ptr<const SafetensorsCollection> files;
+  QuantizedMatrices matrices;
   std::string base, prefix, headPrefix; ///< `base` of names becomes `prefix`; other names get `headPrefix`
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> missing;

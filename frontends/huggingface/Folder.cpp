@@ -25,11 +25,11 @@ StatusOr<std::string> readText(const std::string &path) {
   return text;
 }
 
-/// Of what bitsandbytes does there are nf4, with scales in 8 bits or as they are, and int8.
+/// Of what bitsandbytes does there are nf4, with scales in 8 bits or as they are, and int8. Of all else
+/// QuantizationConfig knows what is read.
 void refuseQuantized(Config &config, Config quantization) {
-  const std::string method = quantization.text("quant_method", "an unnamed method");
-  if (method != "bitsandbytes")
-    return config.fail("quantization_config: the weights are quantised by '" + method + "', which ztc does not read");
+  if (quantization.text("quant_method", "") != "bitsandbytes")
+    return;
   if (quantization.flag("load_in_8bit", false))
     return;
   if (const std::string type = quantization.text("bnb_4bit_quant_type", "fp4"); type != "nf4")
@@ -161,6 +161,18 @@ static void limitToChosenKeys(const std::string &place, const Decoder &decoder, 
                   place, decoder.chosenKeysKey, most, most);
 }
 
+/// What of the weights are dequantised, by format.
+static void noteDequantized(const std::string &place, const QuantizationConfig &config, FolderModel &model) {
+  std::map<std::string, size_t> counts;
+  for (const QuantizedTensor &tensor : model.quantized)
+    if (tensor.isDequantized)
+      ++counts[tensor.format];
+  for (const auto &[format, count] : counts)
+    model.notes.push_back(fmt::format("{}: {} weights are stored as {}: they are dequantised as they are loaded, and "
+                                      "exported in {}",
+                                      place, count, format, safetensorsTypeName(config.type)));
+}
+
 StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision precision, const std::string &savePath) {
   std::string place = folder + "/config.json";
   if (!llvm::sys::fs::exists(place))
@@ -169,6 +181,9 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
                     "*.safetensors), or an ONNX file");
   ZTC_ASSIGN_OR_RETURN(std::string text, readText(place));
   ZTC_ASSIGN_OR_RETURN(Config config, Config::parse(text, place));
+  const QuantizationConfig quantization = parseQuantizationConfig(text);
+  if (!quantization.unsupported.empty())
+    config.fail("quantization_config: " + quantization.unsupported);
   FolderModel model;
   model.modelType = config.text("model_type", "");
   refuseUnsupported(config, model.modelType);
@@ -210,7 +225,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
     model.positionLimit = std::max(model.positionLimit, rope.reach);
   limitToChosenKeys(place, decoder, model);
 
-  ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder));
+  ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder, quantization));
   checkpoint.setRenamed(decoder.renamed);
   checkpoint.choosePrefix(decoder.base, decoder.embedding + ".weight");
   tieAsWeightsAre(checkpoint, place, mayBeTied, decoder, model);
@@ -227,6 +242,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   }
   model.hasWeights = checkpoint.hasWeights();
   model.quantized = checkpoint.quantized();
+  noteDequantized(place, quantization, model);
   model.initializerRange = fmt::format("{}", decoder.initializerRange);
   std::vector<FreshValues> fresh = builder.freshNorms();
   fresh.insert(fresh.end(), decoder.fresh.begin(), decoder.fresh.end());

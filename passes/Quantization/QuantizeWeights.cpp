@@ -57,7 +57,7 @@ private:
   LogicalResult checkFull(unsigned index) {
     auto source = function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource);
     auto type = source ? source.getAs<StringAttr>("type") : StringAttr();
-    if (type && type.getValue() == "U8")
+    if (type && type.getValue() == "U8" && !source.contains("dequantized"))
       return function.emitOpError("needs all bits of '")
              << graph::argString(function, index, graph::kName)
              << "', which the folder has in fewer bits; give full weights (--weights)";

@@ -40,9 +40,13 @@ StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan 
   std::map<std::string, plan::DataType> types;
   if (weights.empty())
     return types;
-  ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(weights));
+  const QuantizationConfig config = quantizationConfigOf(weights);
+  ZTC_ASSIGN_OR_RETURN(const auto checkpoint, QuantizedCheckpoint::open(weights, "model", &config));
+  const SafetensorsCollection &files = checkpoint->files;
   for (const plan::Parameter &parameter : plan.parameters())
-    if (const std::optional<SafetensorsCollection::Found> found = files.find(parameter))
+    if (checkpoint->matrices.find(parameter))
+      types[parameter.name()] = config.type;
+    else if (const std::optional<SafetensorsCollection::Found> found = files.find(parameter))
       types[parameter.name()] = isQuantized(files, *found->tensor) ? plan::U8 : found->tensor->type;
   return types;
 }
@@ -53,16 +57,16 @@ static plan::DataType computeType(const plan::Plan &plan) {
                                                                  : plan::F32;
 }
 
-/// The type that a parameter is exported in.
-static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &options,
-                                 const plan::Parameter &parameter) {
+/// The type that a parameter is exported in. `dequantized`: what weights in fewer bits are then in.
+static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &options, const plan::Parameter &parameter,
+                                 plan::DataType dequantized) {
   if (options.type)
     return *options.type;
   plan::DataType source = plan::DATA_TYPE_UNSPECIFIED;
   if (const auto found = options.weightTypes.find(parameter.name()); found != options.weightTypes.end())
     source = found->second;
   else if (options.companions.weights.empty() && !parameter.source().path().empty())
-    source = parameter.source().type();
+    source = parameter.source().dequantized() ? dequantized : parameter.source().type();
   if (source == plan::DATA_TYPE_UNSPECIFIED && isOfAdapter(plan, parameter))
     return plan::F32;      // as PEFT makes fresh ones
   if (source == plan::F64) // nothing is kept that wide
@@ -77,9 +81,10 @@ static std::string shardName(size_t index, size_t count) {
 /// `otherFiles` of the shards hold what the plan does not train.
 static FileSet planExport(const plan::Plan &plan, const ExportOptions &options, size_t otherFiles = 0) {
   const bool isAdapter = trainsAdapter(plan);
+  const plan::DataType dequantized = parseQuantizationConfig(plan.model().hf_config()).type;
   FileSet set = planFiles(
       plan, StateKind::Model, isAdapter ? kAdapterStem : "model",
-      [&](const plan::Parameter &parameter) { return exportType(plan, options, parameter); },
+      [&](const plan::Parameter &parameter) { return exportType(plan, options, parameter, dequantized); },
       isAdapter ? std::numeric_limits<uint64_t>::max() : options.shardBytes, /*plainName=*/true);
   for (size_t i = 0; otherFiles && i < set.files.size(); ++i)
     set.files[i].name = shardName(i, set.files.size() + otherFiles);

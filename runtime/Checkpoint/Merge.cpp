@@ -139,8 +139,9 @@ Status checkMerge(const plan::Plan &plan, MergeInto into, const std::map<std::st
     const auto found = weightTypes.find(parameter.name());
     const plan::DataType type =
         hasWeights ? found == weightTypes.end() ? plan::F32 : found->second : parameter.source().type();
-    const bool isInBits =
-        parameter.format() != plan::PLAIN && (type == plan::U8 || type == plan::DATA_TYPE_UNSPECIFIED);
+    const bool isDequantized = !hasWeights && parameter.source().dequantized(); // full numbers can be made of it
+    const bool isInBits = parameter.format() != plan::PLAIN && !isDequantized &&
+                          (type == plan::U8 || type == plan::DATA_TYPE_UNSPECIFIED);
     if (into == MergeInto::Original && isInBits && (hasWeights || !parameter.source().path().empty()))
       return lacksFullWeight(parameter);
   }

@@ -2,28 +2,39 @@
 #pragma once
 #include "runtime/Core/File.h"
 #include "runtime/Core/Status.h"
+#include "runtime/Format/QuantizedMatrices.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace ztc {
 
-/// One file before it is written: tensors with their bytes as they are stored.
+struct QuantizedCheckpoint;
+
+/// One tensor that goes along: its bytes as they are stored, or what its codes in fewer bits stand for.
+struct CopiedTensor {
+  SafetensorsSpec spec;
+  std::span<const std::byte> bytes;
+  const QuantizedMatrix *quantized = nullptr; ///< written in the type of `spec`
+};
+
+/// One file before it is written.
 struct CopiedFile {
   std::string name; ///< set by who knows how many files there are
   SafetensorsLayout layout;
-  std::vector<SafetensorsCollection::Found> tensors; ///< by offset of the layout
-  uint64_t tensorBytes = 0;                          ///< without the header
+  std::vector<CopiedTensor> tensors; ///< by offset of the layout
+  uint64_t tensorBytes = 0;          ///< without the header
 
   Status write(const File &to) const;
 };
 
 /// The tensors of a checkpoint that are not parameters of the plan, mapped. A matrix that repeats a parameter's values
-/// (a head that is stored although it is tied) goes with that parameter and is left out.
+/// (a head that is stored although it is tied) goes with that parameter and is left out. What is stored in fewer bits
+/// is dequantised, as the parameters are, since an export says of none how it is stored.
 class OtherTensors {
 public:
   /// None at all.
@@ -36,8 +47,8 @@ public:
   std::vector<CopiedFile> files(uint64_t largestFileBytes) const;
 
 private:
-  std::optional<SafetensorsCollection> checkpoint_;
-  std::vector<SafetensorsCollection::Found> tensors_;
+  std::shared_ptr<const QuantizedCheckpoint> checkpoint_;
+  std::vector<CopiedTensor> tensors_; ///< in the order of their names
 };
 
 } // namespace ztc

@@ -98,6 +98,30 @@ private:
 
 } // namespace
 
+StatusOr<std::shared_ptr<const QuantizedCheckpoint>>
+QuantizedCheckpoint::open(const std::string &path, const std::string &stem, const QuantizationConfig *config) {
+  ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(path, stem));
+  const auto checkpoint = std::make_shared<QuantizedCheckpoint>(QuantizedCheckpoint{std::move(files), {}});
+  checkpoint->matrices = QuantizedMatrices(checkpoint->files, config ? *config : quantizationConfigOf(path));
+  return std::shared_ptr<const QuantizedCheckpoint>(checkpoint);
+}
+
+StatusOr<std::shared_ptr<const QuantizedMatrix>>
+findQuantized(const std::shared_ptr<const QuantizedCheckpoint> &checkpoint, const plan::Parameter &parameter) {
+  const QuantizedMatrix *found = checkpoint->matrices.find(parameter);
+  if (!found)
+    return std::shared_ptr<const QuantizedMatrix>();
+  const std::string &path = found->codes.file->path();
+  if (!found->problem.empty())
+    return failedPrecondition(fmt::format("'{}': {}", path, found->problem));
+  const auto &shape = checkpointShape(parameter);
+  if (!std::equal(found->shape.begin(), found->shape.end(), shape.begin(), shape.end()))
+    return failedPrecondition(fmt::format("'{}': '{}' has the shape [{}] in {}, the model needs [{}]", path,
+                                          found->name, fmt::join(found->shape, ", "), found->format,
+                                          fmt::join(shape, ", ")));
+  return std::shared_ptr<const QuantizedMatrix>(checkpoint, found);
+}
+
 bool isQuantized(const SafetensorsCollection &files, const SafetensorsTensor &tensor) {
   return tensor.typeName == "U8" || tensor.typeName == "I8" || files.find(tensor.name + kNf4State);
 }

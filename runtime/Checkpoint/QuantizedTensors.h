@@ -1,10 +1,12 @@
-// Weights that a checkpoint holds in fewer bits, as transformers saves what bitsandbytes has quantised: X.weight is
-// bytes of two elements each, and its scales, maps and shape lie beside it as X.weight.absmax and so on. Of int8
-// X.weight is signed bytes and X.SCB its scales.
+// Weights that a checkpoint holds in fewer bits. What bitsandbytes has quantised and transformers has saved is loaded
+// as it is: X.weight is bytes of two elements each, and its scales, maps and shape lie beside it as X.weight.absmax and
+// so on; of int8 X.weight is signed bytes and X.SCB its scales. All else is dequantised (QuantizedMatrices.h).
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Format/QuantizedMatrices.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/Safetensors.h"
+#include <memory>
 
 namespace ztc {
 
@@ -19,5 +21,21 @@ bool isQuantized(const SafetensorsCollection &files, const SafetensorsTensor &te
 /// The bytes of the parameter's layout, of what `files` has under its name. Fails, naming tensor and fact, where a part
 /// is missing or is not of the form that QuantizedWeight.h describes: other blocks, scales of the other kind.
 StatusOr<std::vector<std::byte>> readQuantized(const SafetensorsCollection &files, const plan::Parameter &parameter);
+
+/// The files of a checkpoint, and which of its weights are dequantised. Spans and pointers into it hold as long as it
+/// does.
+struct QuantizedCheckpoint {
+  SafetensorsCollection files;
+  QuantizedMatrices matrices;
+
+  /// `config` says how codes are read; without one that of the config.json beside the weights.
+  static StatusOr<std::shared_ptr<const QuantizedCheckpoint>> open(const std::string &path, const std::string &stem,
+                                                                   const QuantizationConfig *config = nullptr);
+};
+
+/// Null where `checkpoint` does not have the parameter so, else the weight, which keeps the checkpoint. Fails, naming
+/// what, where its parts do not fit together or it has another shape than the parameter.
+StatusOr<std::shared_ptr<const QuantizedMatrix>>
+findQuantized(const std::shared_ptr<const QuantizedCheckpoint> &checkpoint, const plan::Parameter &parameter);
 
 } // namespace ztc

@@ -156,8 +156,8 @@ std::string printIndex(const FileSet &set, std::span<const CopiedFile> others) {
     for (const PlannedTensor &tensor : file.tensors)
       json["weight_map"][tensor.parameter->name()] = file.name;
   for (const CopiedFile &file : others)
-    for (const SafetensorsCollection::Found &found : file.tensors)
-      json["weight_map"][found.tensor->name] = file.name;
+    for (const CopiedTensor &tensor : file.tensors)
+      json["weight_map"][tensor.spec.name] = file.name;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -77,6 +77,8 @@ template <typename Type> static void read(const StoredTensor &tensor, uint64_t b
 }
 
 void readElements(const StoredTensor &tensor, uint64_t begin, uint64_t count, float *out) {
+  if (tensor.quantized)
+    return tensor.quantized->read(begin, count, out);
   switch (tensor.type) {
   case plan::F64:
     return read<FromF64>(tensor, begin, count, out);
@@ -90,14 +92,17 @@ void readElements(const StoredTensor &tensor, uint64_t begin, uint64_t count, fl
 }
 
 void forgetElements(const StoredTensor &tensor, uint64_t begin, uint64_t count) {
-  // A transposed range has read a little of every page: they go when the last element has been read.
-  if (tensor.transposed && begin + count < tensor.rows * tensor.columns)
+  // A transposed range has read a little of every page: they go when the last element has been read. So do codes.
+  const QuantizedMatrix *quantized = tensor.quantized.get();
+  const uint64_t elements = quantized ? quantized->elements() : tensor.rows * tensor.columns;
+  const bool atOnce = tensor.transposed || quantized;
+  if (atOnce && begin + count < elements)
     return;
   const uint64_t bytes = dataTypeBytes(tensor.type);
   const auto address = reinterpret_cast<uintptr_t>(tensor.data.data());
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const uint64_t from = tensor.transposed ? 0 : begin * bytes;
-  const uint64_t first = roundUp(address + from, page), last = (address + (begin + count) * bytes) / page * page;
+  const uint64_t from = atOnce ? 0 : begin * bytes, to = atOnce ? tensor.data.size() : (begin + count) * bytes;
+  const uint64_t first = roundUp(address + from, page), last = (address + to) / page * page;
   if (first < last)
     ::madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED); // NOLINT: an address that was rounded
 }

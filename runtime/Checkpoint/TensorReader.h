@@ -1,9 +1,11 @@
 // Elements of a stored tensor as f32, whatever its type, in either orientation.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Format/QuantizedMatrix.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace ztc {
@@ -15,6 +17,8 @@ struct StoredTensor {
   /// The wanted matrix is [rows, columns]; the stored one is its transpose, [columns, rows].
   bool transposed = false;
   uint64_t rows = 0, columns = 0; ///< where transposed
+  /// Elements are dequantised as they are read: `data` are the codes, `type` is F32.
+  std::shared_ptr<const QuantizedMatrix> quantized = nullptr;
 };
 
 bool isLoadable(plan::DataType type);

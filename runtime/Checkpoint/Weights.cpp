@@ -48,25 +48,35 @@ Parameters parametersOf(const plan::Plan &plan, bool adapter) {
   return found;
 }
 
+StoredTensor dequantized(const std::shared_ptr<const QuantizedMatrix> &matrix) {
+  StoredTensor tensor{matrix->data};
+  tensor.quantized = matrix;
+  return tensor;
+}
+
 /// Weights by name: --weights, --adapter.
 class NamedWeights {
 public:
   static StatusOr<NamedWeights> open(const std::string &path, const std::string &stem = "model") {
-    ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(path, stem));
-    return NamedWeights(std::move(files), path);
+    const QuantizationConfig config = quantizationConfigOf(path);
+    ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(path, stem, &config));
+    return NamedWeights(std::move(checkpoint), path, config.unsupported);
   }
 
   Status check(const Parameters &parameters) const {
     std::vector<std::string> missing;
     for (const plan::Parameter *each : parameters) {
       const plan::Parameter &parameter = *each;
+      ZTC_ASSIGN_OR_RETURN(const auto quantized, findQuantized(checkpoint_, parameter));
+      if (quantized)
+        continue;
       const std::optional<SafetensorsCollection::Found> found = find(parameter);
       if (!found) {
         missing.push_back(parameter.name());
         continue;
       }
       const SafetensorsTensor &tensor = *found->tensor;
-      if (isQuantized(files_, tensor) && parameter.format() != plan::PLAIN)
+      if (isQuantized(files(), tensor) && parameter.format() != plan::PLAIN)
         continue; // readQuantized looks at all of its parts
       const auto &shape = checkpointShape(parameter);
       if (!std::equal(tensor.shape.begin(), tensor.shape.end(), shape.begin(), shape.end()))
@@ -77,36 +87,43 @@ public:
                                               found->file->path(), tensor.name, tensor.typeName));
     }
     if (!missing.empty())
-      return notFound(fmt::format("'{}' lacks {} of the model's {} parameters: {}", path_, missing.size(),
-                                  parameters.size(), someOf(missing)));
+      return notFound(fmt::format("'{}' lacks {} of the model's {} parameters: {}{}", path_, missing.size(),
+                                  parameters.size(), someOf(missing),
+                                  unsupported_.empty() ? "" : fmt::format(" ({})", unsupported_)));
     return Status::ok();
   }
 
   /// After check().
-  StoredTensor stored(const plan::Parameter &parameter) const {
+  StatusOr<StoredTensor> stored(const plan::Parameter &parameter) const {
+    ZTC_ASSIGN_OR_RETURN(const auto quantized, findQuantized(checkpoint_, parameter));
+    if (quantized)
+      return dequantized(quantized);
     const SafetensorsCollection::Found found = *find(parameter);
-    return {found.file->data(*found.tensor), isQuantized(files_, *found.tensor) ? plan::U8 : found.tensor->type, false,
-            0, 0};
+    return StoredTensor{found.file->data(*found.tensor),
+                        isQuantized(files(), *found.tensor) ? plan::U8 : found.tensor->type};
   }
 
   std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {
-    return files_.find(parameter);
+    return files().find(parameter);
   }
 
-  const SafetensorsCollection &files() const { return files_; }
+  const SafetensorsCollection &files() const { return checkpoint_->files; }
 
 private:
-  NamedWeights(SafetensorsCollection files, std::string path) : files_(std::move(files)), path_(std::move(path)) {}
+  NamedWeights(std::shared_ptr<const QuantizedCheckpoint> checkpoint, std::string path, std::string unsupported)
+      : checkpoint_(std::move(checkpoint)), path_(std::move(path)), unsupported_(std::move(unsupported)) {}
 
-  SafetensorsCollection files_;
-  std::string path_;
+  std::shared_ptr<const QuantizedCheckpoint> checkpoint_;
+  std::string path_, unsupported_;
 };
 
 /// Weights where the plan says they are.
 class PlannedWeights {
 public:
-  static StatusOr<PlannedWeights> open(const Parameters &parameters, const std::string &planFolder) {
+  static StatusOr<PlannedWeights> open(const plan::Plan &plan, const Parameters &parameters,
+                                       const std::string &planFolder) {
     PlannedWeights weights;
+    weights.config_ = parseQuantizationConfig(plan.model().hf_config());
     std::vector<std::string> missing;
     for (const plan::Parameter *parameter : parameters)
       if (parameter->source().path().empty() && !parameter->source().start())
@@ -119,13 +136,23 @@ public:
     for (const plan::Parameter *parameter : parameters)
       if (!parameter->source().path().empty())
         ZTC_RETURN_IF_ERROR(weights.add(*parameter, planFolder));
+    // What needs other tensors than its own: they are looked at before anything is loaded.
+    for (const plan::Parameter *parameter : parameters)
+      if (parameter->source().dequantized())
+        ZTC_RETURN_IF_ERROR(weights.findCodes(*parameter).status());
     return weights;
   }
 
   /// The checkpoint that a parameter's file is of, whose other tensors may lie in other files.
-  StatusOr<SafetensorsCollection> checkpointOf(const plan::Parameter &parameter) const {
+  StatusOr<std::shared_ptr<const QuantizedCheckpoint>> checkpointOf(const plan::Parameter &parameter) const {
     const std::string &path = files_.at(parameter.source().path()).path(), folder = parentFolder(path);
-    return SafetensorsCollection::open(pathExists(folder + "/model.safetensors.index.json") ? folder : path);
+    const std::string place = pathExists(folder + "/model.safetensors.index.json") ? folder : path;
+    auto opened = checkpoints_.find(place);
+    if (opened == checkpoints_.end()) {
+      ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(place, "model", &config_));
+      opened = checkpoints_.emplace(place, std::move(checkpoint)).first;
+    }
+    return opened->second;
   }
 
   /// `check`: hold the bytes against the plan's checksum.
@@ -146,10 +173,23 @@ public:
                         "again or give --weights",
                         parameter.name(), source.path()));
     }
-    return tensor;
+    if (!source.dequantized())
+      return tensor;
+    ZTC_ASSIGN_OR_RETURN(const auto quantized, findCodes(parameter));
+    return dequantized(quantized);
   }
 
 private:
+  /// Of a parameter that is dequantised.
+  StatusOr<std::shared_ptr<const QuantizedMatrix>> findCodes(const plan::Parameter &parameter) const {
+    ZTC_ASSIGN_OR_RETURN(const auto checkpoint, checkpointOf(parameter));
+    ZTC_ASSIGN_OR_RETURN(auto quantized, findQuantized(checkpoint, parameter));
+    if (quantized)
+      return quantized;
+    return notFound(fmt::format("the plan's weights: '{}' has no '{}' in fewer bits; compile again or give --weights",
+                                files_.at(parameter.source().path()).path(), parameter.name()));
+  }
+
   Status add(const plan::Parameter &parameter, const std::string &planFolder) {
     const plan::WeightSource &source = parameter.source();
     auto it = files_.find(source.path());
@@ -175,6 +215,11 @@ private:
           "--weights",
           file.path(), file.size(), source.file_size()));
     uint64_t needed = 0;
+    if (source.offset() > file.size() || source.length() > file.size() - source.offset())
+      return dataLoss(fmt::format("'{}' is truncated: it ends at byte {}, '{}' at {}", file.path(), file.size(),
+                                  parameter.name(), source.offset() + source.length()));
+    if (source.dequantized())
+      return Status::ok();
     const bool isBytes = source.type() == plan::U8 && parameter.format() != plan::PLAIN;
     if ((!isBytes && !isLoadable(source.type())) ||
         __builtin_mul_overflow(elementCount(checkpointShape(parameter)).value_or(0), dataTypeBytes(source.type()),
@@ -182,9 +227,6 @@ private:
         (isBytes && isNf4(parameter.format()) ? (needed + 1) / 2 : needed) != source.length())
       return dataLoss(fmt::format("the plan's weights: '{}' has {} bytes of {} for the shape {}", parameter.name(),
                                   source.length(), dataTypeName(source.type()), printShape(parameter)));
-    if (source.offset() > file.size() || source.length() > file.size() - source.offset())
-      return dataLoss(fmt::format("'{}' is truncated: it ends at byte {}, '{}' at {}", file.path(), file.size(),
-                                  parameter.name(), source.offset() + source.length()));
     if (source.transpose() && checkpointShape(parameter).size() != 2)
       return dataLoss(fmt::format("the plan's weights: '{}' of shape {} cannot be transposed", parameter.name(),
                                   printShape(parameter)));
@@ -192,6 +234,8 @@ private:
   }
 
   std::map<std::string, MappedFile> files_;
+  QuantizationConfig config_;
+  mutable std::map<std::string, std::shared_ptr<const QuantizedCheckpoint>> checkpoints_; ///< by path
 };
 
 } // namespace
@@ -271,7 +315,7 @@ StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOption
     ZTC_ASSIGN_OR_RETURN(NamedWeights opened, NamedWeights::open(options.weights));
     const auto weights = std::make_shared<const NamedWeights>(std::move(opened));
     return ModelSource([=](const plan::Parameter &parameter) -> StatusOr<ElementSource> {
-      const StoredTensor tensor = weights->stored(parameter);
+      ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights->stored(parameter));
       return tensor.type == plan::U8 ? inBits(parameter, weights->files()) : full(parameter, elementsOf(tensor, 0));
     });
   }
@@ -282,13 +326,13 @@ StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOption
     });
   }
   ZTC_ASSIGN_OR_RETURN(PlannedWeights opened,
-                       PlannedWeights::open(parametersOf(plan, /*adapter=*/false), options.planFolder));
+                       PlannedWeights::open(plan, parametersOf(plan, /*adapter=*/false), options.planFolder));
   const auto weights = std::make_shared<const PlannedWeights>(std::move(opened));
   return ModelSource([=](const plan::Parameter &parameter) -> StatusOr<ElementSource> {
     ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights->stored(parameter, /*check=*/false));
     if (tensor.type == plan::U8) {
-      ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, weights->checkpointOf(parameter));
-      return inBits(parameter, files);
+      ZTC_ASSIGN_OR_RETURN(const auto checkpoint, weights->checkpointOf(parameter));
+      return inBits(parameter, checkpoint->files);
     }
     const plan::WeightSource &source = parameter.source();
     return full(parameter, elementsOf(tensor, source.shift()));
@@ -326,7 +370,7 @@ static Status checkAllUsed(const plan::Plan &plan, const SafetensorsCollection &
 
 static Status checkAdapter(const plan::Plan &plan, const WeightOptions &options) {
   if (options.adapter.empty())
-    return PlannedWeights::open(parametersOf(plan, /*adapter=*/true), options.planFolder).status();
+    return PlannedWeights::open(plan, parametersOf(plan, /*adapter=*/true), options.planFolder).status();
   if (!trainsAdapter(plan))
     return failedPrecondition(fmt::format(
         "--adapter={}: the plan trains the whole model; compile it with --adapter or --lora", options.adapter));
@@ -346,7 +390,7 @@ Status checkWeights(const plan::Plan &plan, const WeightOptions &options) {
   }
   if (options.initDeviation)
     return freshValuesOf(plan).status();
-  return PlannedWeights::open(model, options.planFolder).status();
+  return PlannedWeights::open(plan, model, options.planFolder).status();
 }
 /// Takes some bytes from all over a tensor: enough to tell one model from another, and it reads little.
 static void takeSample(Sha256 &sample, const StoredTensor &tensor) {
@@ -408,8 +452,8 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
   uint64_t index = 0;
   std::optional<ModelSource> frozen; // where an adapter begins with numbers of it
   const auto loadPlanned = [&](const Parameters &parameters) -> Status {
-    ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(parameters, options.planFolder));
-    std::map<std::string, SafetensorsCollection> checkpoints; // by the path of a file
+    ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights,
+                         PlannedWeights::open(context.plan, parameters, options.planFolder));
     for (const plan::Parameter *parameter : parameters) {
       const plan::WeightSource &source = parameter->source();
       if (beginsAsModel(*parameter)) {
@@ -431,12 +475,8 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
       const bool check = index++ % context.world() == context.rank();
       ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter, check));
       if (tensor.type == plan::U8) {
-        auto opened = checkpoints.find(source.path());
-        if (opened == checkpoints.end()) {
-          ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, weights.checkpointOf(*parameter));
-          opened = checkpoints.emplace(source.path(), std::move(files)).first;
-        }
-        ZTC_RETURN_IF_ERROR(loadBytes(*parameter, tensor, opened->second));
+        ZTC_ASSIGN_OR_RETURN(const auto checkpoint, weights.checkpointOf(*parameter));
+        ZTC_RETURN_IF_ERROR(loadBytes(*parameter, tensor, checkpoint->files));
         continue;
       }
       ZTC_RETURN_IF_ERROR(load(*parameter, tensor, source.shift()));
@@ -446,7 +486,7 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
   const auto loadNamed = [&](const Parameters &parameters, const NamedWeights &weights) -> Status {
     ZTC_RETURN_IF_ERROR(weights.check(parameters));
     for (const plan::Parameter *parameter : parameters) {
-      const StoredTensor tensor = weights.stored(*parameter);
+      ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter));
       ZTC_RETURN_IF_ERROR(tensor.type == plan::U8 ? loadBytes(*parameter, tensor, weights.files())
                                                   : load(*parameter, tensor, 0));
     }
@@ -475,12 +515,14 @@ StatusOr<std::string> describeFrozenModel(const plan::Plan &plan, const WeightOp
   if (!options.weights.empty()) {
     ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
     ZTC_RETURN_IF_ERROR(weights.check(model));
-    for (const plan::Parameter *parameter : model)
-      takeSample(sample, weights.stored(*parameter));
+    for (const plan::Parameter *parameter : model) {
+      ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter));
+      takeSample(sample, tensor);
+    }
   } else if (options.initDeviation) {
     return fmt::format("random, normal:{}, seed {}", *options.initDeviation, options.seed);
   } else {
-    ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(model, options.planFolder));
+    ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(plan, model, options.planFolder));
     for (const plan::Parameter *parameter : model) {
       ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter, /*check=*/false));
       takeSample(sample, tensor);

@@ -481,9 +481,12 @@ private:
       return dataLoss(where + ": its fresh values are made in no way that there is");
     if (source.path().empty())
       return Status::ok();
+    if (source.dequantized() && source.type() != U8)
+      return dataLoss(
+          fmt::format("{}: its source has codes of {}, which are bytes", where, dataTypeName(source.type())));
     const bool isHalved = isNf4(parameter.format()) && source.type() == U8; // two elements a byte
     const std::optional<uint64_t> bytes = times(isHalved ? (count + 1) / 2 : count, dataTypeBytes(source.type()));
-    if (!dataTypeBytes(source.type()) || !bytes || *bytes != source.length())
+    if (!source.dequantized() && (!dataTypeBytes(source.type()) || !bytes || *bytes != source.length()))
       return dataLoss(fmt::format("{}: its source has {} bytes of {}, it needs {} elements", where, source.length(),
                                   dataTypeName(source.type()), count));
     uint64_t end = 0;

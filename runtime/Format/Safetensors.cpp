@@ -41,6 +41,7 @@ static constexpr TypeName kTypes[] = {
     {"U8", plan::DATA_TYPE_UNSPECIFIED, 1},
     {"F8_E4M3", plan::DATA_TYPE_UNSPECIFIED, 1},
     {"F8_E5M2", plan::DATA_TYPE_UNSPECIFIED, 1},
+    {"F8_E8M0", plan::DATA_TYPE_UNSPECIFIED, 1},
 };
 
 const char *safetensorsTypeName(plan::DataType type) {

@@ -64,7 +64,7 @@ REFUSED = [
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
       for name in ("qwen4_exp", "xlstm", "zaya", "zamba", "plamo2", "rwkv", "bailing_hybrid")),
     ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
-    ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
+    ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "vptq"}), "quantised by 'vptq'"),
     ("weights in fp4", "llama-heads", but(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "bnb_4bit_quant_type is 'fp4'"),
     ("a classifier", "llama-heads", but(architectures=["LlamaForSequenceClassification"]), "trains language models"),
     ("hidden_size as text", "llama-heads", but(hidden_size="40"), 'hidden_size is "40", which is not a whole number'),

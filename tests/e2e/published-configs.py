@@ -41,6 +41,8 @@ def smaller(config):
     text.update({key: min(value, 4) for key, value in text.items() if key in EXPERTS})
     text.update({key: value[:2] for key, value in text.items() if key in PER_LAYER})
     text.update({key: 2 for key in ("num_experts_per_tok", "num_experts_per_token") if key in text})
+    if text.get("n_group", 1) and text.get("n_group", 1) > 1:
+        text.update(n_group=2, topk_group=1)
     if "linear_attn_config" in text:
         text["linear_attn_config"] |= {"full_attn_layers": [2], "kda_layers": [1]}
     if "attention_types" in text:

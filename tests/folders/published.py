@@ -127,10 +127,24 @@ PUBLISHED = {
                          hidden_act="silu", hidden_size=2880, initial_context_length=4096, initializer_range=0.02, intermediate_size=2880,
                          layer_types=["sliding_attention", "full_attention"] * 12, max_position_embeddings=131072, model_type="gpt_oss", num_attention_heads=64,
                          num_experts_per_tok=4, num_hidden_layers=24, num_key_value_heads=8, num_local_experts=32, output_router_logits=False, pad_token_id=199999,
+                         quantization_config=dict(modules_to_not_convert=["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"], quant_method="mxfp4"),
                          rms_norm_eps=1e-05, rope_scaling=dict(beta_fast=32.0, beta_slow=1.0, factor=32.0, original_max_position_embeddings=4096, rope_type="yarn",
                                                                truncate=False),
                          rope_theta=150000, router_aux_loss_coef=0.9, sliding_window=128, swiglu_limit=7.0, tie_word_embeddings=False, transformers_version="4.55.0.dev0",
                          use_cache=True, vocab_size=201088), 20914757184),
+    "DeepSeek-V3": (DEEPSEEK | dict(architectures=["DeepseekV3ForCausalLM"], auto_map={"AutoModelForCausalLM": "modeling_deepseek.DeepseekV3ForCausalLM"}, bos_token_id=0,
+                                    eos_token_id=1, first_k_dense_replace=3, hidden_size=7168, initializer_range=0.02, intermediate_size=18432, max_position_embeddings=163840,
+                                    model_type="deepseek_v3", moe_intermediate_size=2048, n_group=8, n_routed_experts=256, n_shared_experts=1, norm_topk_prob=True,
+                                    num_attention_heads=128, num_experts_per_tok=8, num_hidden_layers=61, num_key_value_heads=128, num_nextn_predict_layers=1, q_lora_rank=1536,
+                                    quantization_config=dict(activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=[128, 128]),
+                                    rope_scaling=dict(beta_fast=32, beta_slow=1, factor=40, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=4096, type="yarn"),
+                                    routed_scaling_factor=2.5, scoring_func="sigmoid", topk_group=4, topk_method="noaux_tc", vocab_size=129280), 671026419200),
+    "Llama-2-7B-GPTQ": (llama(intermediate_size=11008, num_key_value_heads=32, quantization_config=dict(bits=4, damp_percent=0.1, desc_act=False, group_size=128,
+                              model_file_base_name="model", model_name_or_path=None, quant_method="gptq", sym=True, true_sequential=True)), 6738415616),
+    "Mistral-7B-AWQ": (llama(model_type="mistral", architectures=["MistralForCausalLM"], sliding_window=4096, quantization_config=dict(bits=4, group_size=128, quant_method="awq",
+                             version="gemm", zero_point=True)), 7241732096),
+    "Qwen3-8B-FP8": (qwen3(hidden_size=4096, intermediate_size=12288, max_window_layers=36, num_hidden_layers=36, quantization_config=dict(
+        activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=[128, 128])), 8190735360),
     "DeepSeek-V2-Lite": (DEEPSEEK | dict(architectures=["DeepseekV2ForCausalLM"], auto_map={"AutoModelForCausalLM": "modeling_deepseek.DeepseekV2ForCausalLM"},
                                          bos_token_id=100000, eos_token_id=100001, first_k_dense_replace=1, hidden_size=2048, intermediate_size=10944,
                                          max_position_embeddings=163840, model_type="deepseek_v2", moe_intermediate_size=1408, n_group=1, n_routed_experts=64,
@@ -311,12 +325,6 @@ PUBLISHED |= {
 
 # name: (config, what the message says)
 REFUSED = {
-    "DeepSeek-V3": (DEEPSEEK | dict(architectures=["DeepseekV3ForCausalLM"], model_type="deepseek_v3", num_hidden_layers=61, quantization_config=dict(
-        activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=[128, 128])), "quantised by 'fp8'"),
-    "gpt-oss-20b as it is published": (dict(model_type="gpt_oss", quantization_config=dict(modules_to_not_convert=["model.layers.*.self_attn"], quant_method="mxfp4")),
-                                       "quantised by 'mxfp4'"),
-    "Llama-2-7B-GPTQ": (llama(quantization_config=dict(bits=4, group_size=128, quant_method="gptq")), "quantised by 'gptq'"),
-    "Mistral-7B-AWQ": (llama(model_type="mistral", quantization_config=dict(bits=4, quant_method="awq", version="gemm")), "quantised by 'awq'"),
     "internlm2-7b": (dict(architectures=["InternLM2ForCausalLM"], auto_map={"AutoConfig": "configuration_internlm2.InternLM2Config"}, model_type="internlm2"),
                      "model_type 'internlm2' needs code of its own (auto_map)"),
     "Baichuan2-7B": (dict(architectures=["BaichuanForCausalLM"], auto_map={"AutoConfig": "configuration_baichuan.BaichuanConfig"}, model_type="baichuan"),
@@ -327,8 +335,8 @@ REFUSED = {
     "rwkv-4-169m-pile": (dict(architectures=["RwkvForCausalLM"], model_type="rwkv"), "'rwkv' has recurrent or convolutional layers"),
     "gemma-4-E4B-it-assistant": (dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant"), "'gemma4_assistant' reads the keys and values of another model"),
     "bitnet-b1.58-2B-4T": (dict(architectures=["BitNetForCausalLM"], model_type="bitnet"), "'bitnet' has weights of three values"),
-    "DeepSeek-V3.2": (DEEPSEEK | dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32", quantization_config=dict(
-        activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", scale_fmt="ue8m0", weight_block_size=[128, 128])), "quantised by 'fp8'"),
+    "Llama-2-7b-EETQ": (llama(quantization_config=dict(quant_method="eetq", weights="int8")), "quantised by 'eetq'"),
+    "Mistral-7B-AWQ of another layout": (llama(model_type="mistral", quantization_config=dict(bits=4, quant_method="awq", version="gemv_fast")), "awq's version 'gemv_fast'"),
     "paligemma-3b": (dict(architectures=["PaliGemmaForConditionalGeneration"], model_type="paligemma", text_config=dict(model_type="gemma")), "'paligemma' attends in both directions"),
     "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is an encoder"),
     "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' has a decoder that attends to what an encoder gives"),

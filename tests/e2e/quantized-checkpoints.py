@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Folders whose weights are stored in fewer bits (fp8, mxfp4, nvfp4, GPTQ, AWQ, compressed-tensors): the numbers that they stand for, bit by bit, the loss of transformers; trained,
+exported whole, sharded, beside adapters, as --weights; what is damaged or unknown, by name."""
+import array
+import hashlib
+import json
+import shutil
+import sys
+
+from support import GOLDEN, check, finish, read_log, read_safetensors, run, scratch, write_safetensors
+
+PLACE = GOLDEN / "quantized-checkpoints"
+
+
+class Folder:
+    def __init__(self, name, work):
+        self.name, self.work, self.path = name, work / name, PLACE / name
+        self.work.mkdir()
+        self.golden = json.loads((self.path / "golden.json").read_text())
+        tokens = [x for row in self.golden["input_ids"] for x in row]
+        labels = [x for row in self.golden["input_ids"] for x in row]
+        self.data = self.work / "data.safetensors"
+        shape = [1, self.golden["batch"], self.golden["seq"]]
+        write_safetensors(self.data, {"input_ids": (shape, array.array("q", tokens)), "labels": (shape, array.array("q", labels))})
+
+    def compile(self, plan, *arguments, model=None, precision="fp32", batch=None, expect=0):
+        return run("ztc", "compile", model or self.path, "-o", plan, "--target=host", f"--batch={batch or self.golden['batch']}", f"--seq={self.golden['seq']}",
+                   f"--precision={precision}", *arguments, expect=expect)
+
+    def train(self, plan, *arguments, lr=0, expect=0):
+        """One step at a rate of 0: the loss of the weights as they are."""
+        log = self.work / f"log{len(list(self.work.glob('log*')))}"
+        done = run("ztc-run", plan, f"--data={self.data}", "--steps=1", f"--lr={lr}", "--warmup=0", "--weight-decay=0", "--device=cpu", f"--log-json={log}", *arguments, expect=expect)
+        return done, read_log(log)[1][0]["loss"] if done.returncode == 0 else None
+
+    def damaged(self, change=None, config=None):
+        """A copy with other tensors (`change` gets them as name: (type, shape, bytes)) or another configuration."""
+        copy = self.work / f"copy{len(list(self.work.glob('copy*')))}"
+        shutil.copytree(self.path, copy)
+        if config:
+            text = json.loads((copy / "config.json").read_text())
+            config(text)
+            (copy / "config.json").write_text(json.dumps(text))
+        if change:
+            data = (copy / "model.safetensors").read_bytes()
+            size = int.from_bytes(data[:8], "little")
+            header = json.loads(data[8:8 + size])
+            header.pop("__metadata__", None)
+            tensors = {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]) for name, t in header.items()}
+            change(tensors)
+            body, head = b"", {}
+            for name, (kind, shape, piece) in tensors.items():
+                head[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(piece)]}
+                body += piece
+            text = json.dumps(head).encode()
+            (copy / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
+        return copy
+
+
+def hashes(folder, names):
+    """Of weights in f32, a zero of either sign as one."""
+    tensors = read_safetensors(folder / "model.safetensors")
+    return {name: hashlib.sha256(array.array("f", [x + 0.0 for x in tensors[name][1]]).tobytes()).hexdigest() for name in names if name in tensors}
+
+
+def numbers(folder):
+    """What the codes stand for, and what training makes of them."""
+    plan, export = folder.work / "plan.bin", folder.work / "whole"
+    done = folder.compile(plan)
+    count = len(folder.golden["sha256"])
+    listed = json.loads(run("ztc", "check", folder.path, "--json").stdout)["parameters"]
+    said = [p for p in listed if any("dequantised as it is loaded" in t for t in p["transformations"])]
+    check(f"{folder.name}: check says which those are", sorted(p["name"] for p in said) == sorted(folder.golden["sha256"]) and all("model.safetensors" in p["source"] for p in listed))
+    check(f"{folder.name}: compile says what is dequantised", f"{count} weights are stored as " in done.stdout + done.stderr, done.stdout[-600:] + done.stderr[-600:])
+    _, loss = folder.train(plan, f"--export={export}", "--export-dtype=fp32")
+    check(f"{folder.name}: the loss of transformers", abs(loss - folder.golden["loss"]) <= 2e-6 * folder.golden["loss"], (loss, folder.golden["loss"]))
+    check(f"{folder.name}: each number, bit by bit", hashes(export, folder.golden["sha256"]) == folder.golden["sha256"])
+    config = json.loads((export / "config.json").read_text())
+    stored = read_safetensors(export / "model.safetensors")
+    check(f"{folder.name}: an export is whole", "quantization_config" not in config and not [n for n in stored if n.endswith(("scale", "scale_inv", "qzeros", "scales", "_packed", "_blocks"))], list(stored))
+    folder.compile(folder.work / "again.bin", model=export)
+    _, again = folder.train(folder.work / "again.bin")
+    check(f"{folder.name}: and has the same loss", again == loss, (again, loss))
+    _, given = folder.train(folder.work / "again.bin", f"--weights={folder.path}")
+    check(f"{folder.name}: as --weights of another plan", given == loss, (given, loss))
+    folder.compile(folder.work / "sharded.bin", "--zero=3", batch=folder.golden["batch"] // 2)
+    _, sharded = folder.train(folder.work / "sharded.bin", "--ranks=2")
+    check(f"{folder.name}: ZeRO-3 on two ranks", abs(sharded - loss) <= 2e-6 * loss, (sharded, loss))
+    narrow = folder.work / "narrow"
+    folder.compile(folder.work / "narrow.bin", precision="bf16")
+    _, rounded = folder.train(folder.work / "narrow.bin", f"--export={narrow}")
+    types = {kind for kind, _, _ in header_of(narrow).values()}
+    check(f"{folder.name}: bf16, exported in the model's type", abs(rounded - loss) <= 1e-2 * loss and types == {"BF16"}, (rounded, loss, types))
+
+
+def header_of(folder):
+    data = (folder / "model.safetensors").read_bytes()
+    header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+    return {name: (t["dtype"], t["shape"], t["data_offsets"]) for name, t in header.items() if name != "__metadata__"}
+
+
+def adapters(folder):
+    """LoRA beside the numbers, and beside nf4 that is made of them."""
+    for words in ([], ["--quantize=nf4"], ["--quantize=int8", "--zero=3"]):
+        plan = folder.work / "adapter.bin"
+        folder.compile(plan, "--lora=r=2,alpha=4,targets=all-linear", *words)
+        _, loss = folder.train(plan, lr=1e-3)
+        limit = 2e-6 if not words else 0.05
+        check(f"{folder.name}: an adapter beside it {words}", abs(loss - folder.golden["loss"]) <= limit * folder.golden["loss"], (loss, folder.golden["loss"]))
+    merged = folder.work / "merged"
+    folder.compile(folder.work / "adapter.bin", "--lora=r=2,alpha=4,targets=all-linear")
+    folder.train(folder.work / "adapter.bin", "--merge", f"--export={merged}", "--export-dtype=fp32")
+    check(f"{folder.name}: merged with nothing learned", hashes(merged, folder.golden["sha256"]) == folder.golden["sha256"])
+
+
+def refusals(work):
+    """Each names what is wrong, ends with 1 and leaves no plan."""
+    def refuse(name, folder, words, change=None, config=None):
+        plan = folder.work / "refused.bin"
+        plan.unlink(missing_ok=True)
+        done = folder.compile(plan, model=folder.damaged(change, config), expect=1)
+        check(f"refused: {name}", all(w in done.stderr for w in words) and not plan.exists(), done.stderr)
+
+    def drop(name):
+        return lambda tensors: tensors.pop(name)
+
+    def cut(name):
+        def change(tensors):
+            kind, shape, data = tensors[name]
+            tensors[name] = (kind, [shape[0] - 1, *shape[1:]], data[:len(data) // shape[0] * (shape[0] - 1)])
+        return change
+    fp8, gptq, integers, experts = (Folder(f"{name}", work / "refusals") for name in ("fp8-blocks", "gptq-4", "integers-4", "gpt-oss"))
+    q, layer = "model.layers.0.self_attn.q_proj", "model.layers.0.mlp.experts.down_proj"
+    refuse("a scale that is missing", integers, [f"'{q}.weight_scale' is missing"], drop(f"{q}.weight_scale"))
+    refuse("scales of another shape", fp8, [f"'{q}.weight_scale_inv' has F32 (1, 4)", f"'{q}.weight'"], cut(f"{q}.weight_scale_inv"))
+    refuse("codes of another shape", fp8, [f"{q}.weight", "(63, 64)"], cut(f"{q}.weight"))
+    refuse("zeros that are missing", gptq, [f"'{q}.qzeros' is missing"], drop(f"{q}.qzeros"))
+    refuse("zeros of another shape", gptq, [f"'{q}.qzeros' has I32 (1, 8)"], cut(f"{q}.qzeros"))
+    refuse("an order that is too short", gptq, [f"'{q}.g_idx' has I32 (63)"], cut(f"{q}.g_idx"))
+
+    def outside(tensors):
+        kind, shape, data = tensors[f"{q}.g_idx"]
+        tensors[f"{q}.g_idx"] = (kind, shape, (2).to_bytes(4, "little") + data[4:])
+    refuse("an order outside the scales", gptq, [f"'{q}.g_idx' names scale 2 of 2"], outside)
+    refuse("blocks without exponents", experts, [f"'{layer}_scales' is missing"], drop(f"{layer}_scales"))
+    for method in ("hqq", "aqlm", "quanto", "torchao"):
+        refuse(f"weights of {method}", fp8, [f"quantised by '{method}', which ztc does not read"], config=lambda c, m=method: c["quantization_config"].update(quant_method=m))
+    refuse("AWQ's other layouts", gptq, ["awq's version 'GEMV'"], config=lambda c: c["quantization_config"].update(quant_method="awq", version="GEMV"))
+    refuse("sparse weights", integers, ["'sparse-24-bitmask' (sparsity_config)"], config=lambda c: c["quantization_config"].update(sparsity_config={"format": "sparse-24-bitmask"}))
+    refuse("GPTQ without its configuration", gptq, ["quantization_config", "zeros"], config=lambda c: c.pop("quantization_config"))
+    # A folder that was changed after the plan was made.
+    plan = integers.work / "plan.bin"
+    copy = integers.damaged(lambda tensors: None)
+    integers.compile(plan, model=copy)
+    shutil.copy(integers.damaged(drop(f"{q}.weight_scale")) / "model.safetensors", copy)
+    done, _ = integers.train(plan, expect=1)
+    check("refused: weights that are not those of the plan", "compile again" in done.stderr, done.stderr)
+    done, _ = integers.train(plan, f"--weights={integers.damaged(drop(f'{q}.weight_scale'))}", expect=1)
+    check("refused: --weights with a part that is missing", f"'{q}.weight_scale' is missing" in done.stderr, done.stderr)
+
+
+with scratch() as work:
+    (work / "refusals").mkdir()
+    names = sys.argv[1:] or sorted(p.name for p in PLACE.iterdir())
+    for name in names:
+        numbers(Folder(name, work))
+    if not sys.argv[1:]:
+        (work / "beside").mkdir()
+        for name in ("fp8-blocks", "gpt-oss", "awq"):
+            adapters(Folder(name, work / "beside"))
+        refusals(work)
+finish()
