@@ -51,17 +51,17 @@ DictionaryAttr startOf(Builder &builder, StringRef start, double range = 0) {
 
 class AdapterInserter {
 public:
-  explicit AdapterInserter(func::FuncOp forward) : forward(forward), builder(forward.getContext()) {}
+  explicit AdapterInserter(func::FuncOp forward) : forward(forward), marks(forward), builder(forward.getContext()) {}
 
   LogicalResult insert(ArrayAttr entries) {
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
+      parameters.try_emplace(graph::argString(forward, index, graph::kName), forward.getArgument(index));
     // Before anything is inserted: products of adapters must not be found.
     for (Attribute attribute : entries)
       if (auto attributes = dyn_cast<DictionaryAttr>(attribute))
         findProducts(Entry(attributes));
-    ArgumentAttributes marks(forward);
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       marks.set(index, graph::kFrozen, builder.getUnitAttr());
-    marks.store();
     for (Attribute attribute : entries) {
       auto attributes = dyn_cast<DictionaryAttr>(attribute);
       if (!attributes)
@@ -70,9 +70,9 @@ public:
       FailureOr<BlockArgument> weight = parameter(entry);
       if (failed(weight))
         return failure();
-      layer = forward.getArgAttrOfType<IntegerAttr>(weight->getArgNumber(), graph::kLayer);
+      layer = dyn_cast_or_null<IntegerAttr>(marks.get(weight->getArgNumber(), graph::kLayer));
       if (DictionaryAttr base = entry.source("base"))
-        forward.setArgAttr(weight->getArgNumber(), graph::kSource, base);
+        marks.set(weight->getArgNumber(), graph::kSource, base);
       StringRef kind = entry.text("kind");
       if (kind == "linear"      ? failed(addLinear(entry, *weight))
           : kind == "embedding" ? failed(addEmbedding(entry, *weight))
@@ -83,6 +83,7 @@ public:
                                 : failed(train(entry, *weight)))
         return failure();
     }
+    marks.store();
     dropUnread();
     return success();
   }
@@ -103,12 +104,7 @@ private:
   }
 
   /// Null where there is none of that name.
-  BlockArgument findParameter(const Entry &entry) {
-    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
-      if (graph::argString(forward, index, graph::kName) == entry.text("parameter"))
-        return forward.getArgument(index);
-    return {};
-  }
+  BlockArgument findParameter(const Entry &entry) { return parameters.lookup(entry.text("parameter")); }
 
   FailureOr<BlockArgument> parameter(const Entry &entry) {
     if (BlockArgument found = findParameter(entry))
@@ -135,7 +131,6 @@ private:
                failure();
       }
     }
-    unsigned index = forward.getNumArguments();
     auto type = RankedTensorType::get(shape, builder.getF32Type());
     NamedAttrList attributes;
     attributes.push_back(graph::namedRole(builder.getContext(), graph::Role::Parameter));
@@ -144,9 +139,7 @@ private:
       attributes.append(graph::kLayer, layer);
     if (source || start)
       attributes.append(graph::kSource, source ? source : start);
-    if (failed(forward.insertArgument(index, type, attributes.getDictionary(builder.getContext()), loc)))
-      return failure();
-    return Expr(builder, loc, forward.getArgument(index));
+    return Expr(builder, loc, marks.append(type, attributes.getDictionary(builder.getContext()), loc));
   }
 
   struct Factors {
@@ -540,7 +533,7 @@ private:
     for (OpOperand &use : weight.getUses())
       if (isMeant(entry, use))
         uses.push_back(&use);
-    auto source = forward.getArgAttrOfType<DictionaryAttr>(weight.getArgNumber(), graph::kSource);
+    auto source = dyn_cast_or_null<DictionaryAttr>(marks.get(weight.getArgNumber(), graph::kSource));
     FailureOr<Expr> copy = add(entry, entry.text("name"), type.getShape(), "source", source, weight.getLoc());
     if (failed(copy))
       return failure();
@@ -551,22 +544,26 @@ private:
 
   LogicalResult train(const Entry &entry, BlockArgument weight) {
     const unsigned index = weight.getArgNumber();
-    forward.setArgAttr(index, graph::kName, builder.getStringAttr(entry.text("name")));
+    marks.set(index, graph::kName, builder.getStringAttr(entry.text("name")));
     if (DictionaryAttr source = entry.source("source"))
-      forward.setArgAttr(index, graph::kSource, source);
-    forward.removeArgAttr(index, graph::kFrozen);
-    forward.removeArgAttr(index, graph::kTied);
+      marks.set(index, graph::kSource, source);
+    marks.remove(index, graph::kFrozen);
+    marks.remove(index, graph::kTied);
     return success();
   }
 
   /// What copies have taken the place of.
   void dropUnread() {
-    for (unsigned index = forward.getNumArguments(); index-- > 0;)
-      if (graph::roleOf(forward, index) == graph::Role::Parameter && forward.getArgument(index).use_empty())
-        (void)forward.eraseArgument(index);
+    BitVector unread(forward.getNumArguments());
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
+      if (forward.getArgument(index).use_empty())
+        unread.set(index);
+    (void)forward.eraseArguments(unread);
   }
 
   func::FuncOp forward;
+  ArgumentAttributes marks;
+  llvm::StringMap<BlockArgument> parameters; ///< of the model
   OpBuilder builder;
   IntegerAttr layer; ///< the block of the current entry's weight
   DenseMap<Value, std::optional<SmallVector<adapters::WeightProduct>>> productsOfWeight;

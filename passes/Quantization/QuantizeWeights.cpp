@@ -1,6 +1,7 @@
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/WeightFormats.h"
+#include "compiler/Support/ArgumentAttributes.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
@@ -26,7 +27,7 @@ bool movesWeights(Operation *op) {
 class WeightQuantizer {
 public:
   WeightQuantizer(func::FuncOp function, bool ownScales)
-      : function(function), ownScales(ownScales), builder(function.getContext()) {}
+      : function(function), marks(function), ownScales(ownScales), builder(function.getContext()) {}
 
   /// Of how many of them elements have scales of other blocks.
   unsigned foreignScales = 0;
@@ -37,6 +38,7 @@ public:
       if (failed(isStored ? convert(index) : checkFull(index)))
         return failure();
     }
+    marks.store();
     if (wasType.empty())
       return 0u;
     SmallVector<OpOperand *> reads;
@@ -85,7 +87,7 @@ private:
       source.set("quantized_transposed", builder.getUnitAttr());
       transposed.insert(weight);
     }
-    function.setArgAttr(index, graph::kSource, source.getDictionary(builder.getContext()));
+    marks.set(index, graph::kSource, source.getDictionary(builder.getContext()));
     foreignScales += layout->hasScalesByRow();
     wasType[weight] = stored;
     formats[weight] = format;
@@ -161,6 +163,7 @@ private:
   }
 
   func::FuncOp function;
+  ArgumentAttributes marks;
   const bool ownScales;
   OpBuilder builder;
   llvm::MapVector<Value, RankedTensorType> wasType; ///< of what the bytes of a parameter stand for
