@@ -48,43 +48,48 @@ void storePiece(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element,
 }
 
 /// The scalars of the kernel of a matrix in 4 bits: how many there are without `columns`, and which one is the map's.
-struct Nf4Scalars {
+struct MapScalars {
   int64_t count, map;
 };
 
-Nf4Scalars nf4Scalars(bool isSingle) {
-  return isSingle ? Nf4Scalars{3, 2} : Nf4Scalars{6, 4};
+MapScalars mapScalars(graph::WeightFormat format) {
+  return format == graph::WeightFormat::Nf4 ? MapScalars{6, 4} : MapScalars{3, 2};
 }
 
-/// The f32 scale of a block. `isSingle`: stored so.
-Value nf4Scale(BlockKernel &k, const WeightBytes &weight, Value block, bool isSingle) {
+/// The f32 scale of a block.
+Value blockScale(BlockKernel &k, const WeightBytes &weight, Value block, graph::WeightFormat format) {
   KernelBuilder &b = k.b;
   Value scales = k.scalar(1);
-  if (isSingle)
+  if (format == graph::WeightFormat::Nf4Single)
     return weight.real(scales, block);
+  if (format == graph::WeightFormat::Mxfp4) { // the exponent of an f32
+    Value exponent = arith::TruncIOp::create(b, b.getI32Type(), weight.code(scales, block));
+    Value bits = arith::ShLIOp::create(b, exponent, b.integer(b.getI32Type(), 23));
+    return arith::BitcastOp::create(b, b.getF32Type(), bits);
+  }
   Value nestedScales = k.scalar(2), nestedMap = k.scalar(3), mean = k.scalar(5);
   Value nested = arith::ShRUIOp::create(b, block, b.i64(llvm::Log2_64(kNestedBlock)));
   return b.add(b.mul(weight.real(nestedMap, weight.code(scales, block)), weight.real(nestedScales, nested)),
                weight.real(mean, b.i64(0)));
 }
 
-/// `byRow`: scales are found by row and column, and rows are multiples of a thread's elements.
-void emitNf4(BlockKernel &k, Type element, bool byRow, bool isSingle) {
+/// A matrix in 4 bits. `byRow`: scales are found by row and column, and rows are multiples of a thread's elements.
+void emitMapped(BlockKernel &k, Type element, bool byRow, graph::WeightFormat format) {
   KernelBuilder &b = k.b;
   WeightBytes weight{b, k.buffer(0)};
-  const Nf4Scalars places = nf4Scalars(isSingle);
+  const MapScalars places = mapScalars(format);
+  const unsigned blockBits = llvm::Log2_64(QuantizedLayout{.format = graph::planFormat(format)}.block());
   Value elements = k.scalar(0), map = k.scalar(places.map);
   Value unit = b.add(b.mul(k.block(), b.i64(kDequantizeThreads)), k.thread()),
         first = b.mul(unit, b.i64(kDequantizeLanes));
   auto shifted = [&](Value x, int64_t bits) -> Value { return arith::ShRUIOp::create(b, x, b.i64(bits)); };
   k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
-    Value block = shifted(first, llvm::Log2_64(kNf4Block));
+    Value block = shifted(first, blockBits);
     if (byRow) {
       Value columns = k.scalar(places.count), row = arith::DivUIOp::create(b, first, columns);
-      block = b.add(b.mul(row, shifted(columns, llvm::Log2_64(kNf4Block))),
-                    shifted(b.sub(first, b.mul(row, columns)), llvm::Log2_64(kNf4Block)));
+      block = b.add(b.mul(row, shifted(columns, blockBits)), shifted(b.sub(first, b.mul(row, columns)), blockBits));
     }
-    Value scale = nf4Scale(k, weight, block, isSingle);
+    Value scale = blockScale(k, weight, block, format);
     // Codes fill whole pieces: what follows them begins at a multiple of 16 bytes.
     Value word = b.load(weight.byteAt(shifted(first, 1)), b.getI32Type(), 1, 4);
     Value codes = arith::ExtUIOp::create(b, b.getI64Type(), word);
@@ -124,17 +129,17 @@ void emitInt8(BlockKernel &k, Type element) {
 } // namespace
 
 KernelDescription KernelModule::addGpuDequantize(graph::WeightFormat format, int64_t columns, Type to) {
-  const bool isNf4 = graph::isNf4(format), isSingle = format == graph::WeightFormat::Nf4Single;
+  const bool isMapped = format != graph::WeightFormat::Int8;
   const bool byRow =
       QuantizedLayout{.format = graph::planFormat(format), .columns = uint64_t(columns)}.hasScalesByRow();
   return deviceService(
       *state_,
       ("gpu_dequantize_" + graph::stringifyWeightFormat(format) + (byRow ? "_rows" : "") + typeSuffix(to)).str(),
-      {false, true}, isNf4 ? nf4Scalars(isSingle).count + byRow : 3, kDequantizeThreads, kDequantizeThreads,
+      {false, true}, isMapped ? mapScalars(format).count + byRow : 3, kDequantizeThreads, kDequantizeThreads,
       [&](BlockKernel &k) {
         Type element = k.b.element(to);
-        if (isNf4)
-          emitNf4(k, element, byRow, isSingle);
+        if (isMapped)
+          emitMapped(k, element, byRow, format);
         else
           emitInt8(k, element);
       });

@@ -18,7 +18,8 @@ using namespace mlir;
 
 static_assert(int(ztc::FrozenFormat::Nf4) == int(ztc::graph::WeightFormat::Nf4) &&
               int(ztc::FrozenFormat::Int8) == int(ztc::graph::WeightFormat::Int8) &&
-              int(ztc::FrozenFormat::Nf4Single) == int(ztc::graph::WeightFormat::Nf4Single));
+              int(ztc::FrozenFormat::Nf4Single) == int(ztc::graph::WeightFormat::Nf4Single) &&
+              int(ztc::FrozenFormat::Mxfp4) == int(ztc::graph::WeightFormat::Mxfp4));
 
 void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, const WithinPhases &within) {
   switch (phase) {

@@ -86,7 +86,8 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
       continue;
     ++found;
     marks.set(index, graph::kSource, sourceOf(builder, *tensor));
-    if (tensor->isDequantized)
+    const bool isKept = options.quantize == FrozenFormat::Mxfp4 && tensor->format == wordOf(FrozenFormat::Mxfp4);
+    if (tensor->isDequantized && !isKept)
       continue;
     const std::optional<graph::WeightFormat> format = graph::symbolizeWeightFormat(tensor->format);
     if (!format)

@@ -192,7 +192,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   addChoice(app, "--quantize", o.quantize,
             "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
             "bitsandbytes does: nf4 (QLoRA, 4.1 bits each), nf4_single (scales of blocks in f32, 4.5 bits) or int8 (a "
-            "scale for each row)");
+            "scale for each row); or mxfp4 (4.25 bits), stacks of experts too: of a folder that has weights in mxfp4, "
+            "as gpt-oss, those alone, with the same numbers");
   app.add_flag(
       "--pack", o.pack,
       "rows hold several documents: attention stays within each, positions count from its first token, and rows "

@@ -70,8 +70,9 @@ template <> inline constexpr std::array<std::string_view, 3> kWords<Keeping>{"au
 
 /// What the frozen weights of linear modules are stored in; Plain: as all others. The numbers are those of
 /// #graph.weight_format.
-enum class FrozenFormat { Plain, Nf4, Int8, Nf4Single };
-template <> inline constexpr std::array<std::string_view, 4> kWords<FrozenFormat>{"", "nf4", "int8", "nf4_single"};
+enum class FrozenFormat { Plain, Nf4, Int8, Nf4Single, Mxfp4 };
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<FrozenFormat>{"", "nf4", "int8", "nf4_single", "mxfp4"};
 
 /// Which weights are trained: all, or an adapter beside them, where the model is in 4 bits or not. Auto asks for the
 /// first that fits.

@@ -128,7 +128,8 @@ LibraryLaunch narrowLaunch(int64_t elements, Type from, Type to, int64_t piecesO
 LibraryLaunch dequantizeLaunch(const QuantizedLayout &layout, Type type, int64_t piecesOfBlock) {
   LibraryLaunch launch;
   const Type f32 = Float32Type::get(type.getContext());
-  const bool isInt8 = layout.format == plan::INT8, isSingle = layout.format == plan::NF4_SINGLE;
+  const bool isInt8 = layout.format == plan::INT8, isMxfp4 = layout.format == plan::MXFP4,
+             isSingle = layout.format == plan::NF4_SINGLE || isMxfp4;
   const auto inRow = int64_t(llvm::divideCeil(layout.columns, uint64_t(kPiece)));
   launch.extent =
       isInt8 ? int64_t(layout.rows) * inRow : int64_t(llvm::divideCeil(layout.elements(), uint64_t(kPiece)));
@@ -154,7 +155,10 @@ LibraryLaunch dequantizeLaunch(const QuantizedLayout &layout, Type type, int64_t
     bytes.write(int64_t(at / 4), values);
   };
   if (!isInt8)
-    put(layout.map, nf4Map());
+    put(layout.map, isMxfp4 ? e2m1Map() : nf4Map());
+  if (isMxfp4) // exponents of moderate numbers, four to a word
+    put(layout.scales,
+        std::vector<float>((layout.map - layout.scales) / sizeof(float), std::bit_cast<float>(0x7e7d7f80u)));
   if (!isInt8 && !isSingle) {
     const float mean = 0.0625f;
     put(layout.nestedMap, dynamicMap()), put(layout.mean, {&mean, 1});

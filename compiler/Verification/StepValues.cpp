@@ -136,15 +136,15 @@ static Tensor parameterValue(const StepInputs &inputs, StringRef role, StringRef
     return inputs.value(role, name, type, batch);
   auto shape = source.getAs<DenseI64ArrayAttr>("quantized_shape").asArrayRef();
   const Tensor full = inputs.value(role, name, RankedTensorType::get(shape, Float32Type::get(type.getContext())));
-  const auto rows = uint64_t(shape[0]), columns = uint64_t(shape[1]);
-  const bool isTransposed = source.contains("quantized_transposed");
-  const std::optional<QuantizedLayout> layout =
-      quantizedLayout(weightFormat(format.getValue()), isTransposed ? columns : rows, isTransposed ? rows : columns);
+  plan::Parameter parameter;
+  parameter.set_format(weightFormat(format.getValue()));
+  parameter.mutable_quantized_shape()->Assign(shape.begin(), shape.end());
+  parameter.set_quantized_transposed(source.contains("quantized_transposed"));
   const ElementReader read = [&](uint64_t begin, uint64_t count, float *out) {
     std::copy_n(full.reals.begin() + begin, count, out);
   };
   const std::vector<std::byte> bytes =
-      quantize(*layout, isTransposed ? transposedReader(rows, columns, read) : read, /*threads=*/1);
+      quantize(quantizedLayout(parameter).value(), quantizedReader(parameter, read), /*threads=*/1);
   Tensor packed(type);
   llvm::transform(bytes, packed.integers.begin(), [](std::byte byte) { return int64_t(byte); });
   return packed;

@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Experts.h"
 #include "compiler/Dialect/Graph/MatmulAdd.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/WeightFormats.h"
@@ -71,12 +72,13 @@ private:
     auto type = cast<RankedTensorType>(weight.getType());
     const auto attribute = function.getArgAttrOfType<graph::WeightFormatAttr>(index, graph::kQuantized);
     const graph::WeightFormat format = attribute.getValue();
-    const bool isTransposed = function.getArgAttr(index, graph::kQuantizedTransposed) && type.getRank() == 2;
-    const auto stored = isTransposed ? type.clone({type.getDimSize(1), type.getDimSize(0)}) : type;
+    const bool isMatrix = type.getRank() == 2 || type.getRank() == 3;
+    const bool isTransposed = function.getArgAttr(index, graph::kQuantizedTransposed) && isMatrix;
+    const auto stored = isTransposed ? turned(type) : type;
     std::optional<QuantizedLayout> layout;
-    if (type.getRank() == 2)
-      layout =
-          quantizedLayout(graph::planFormat(format), uint64_t(stored.getDimSize(0)), uint64_t(stored.getDimSize(1)));
+    if (isMatrix)
+      layout = quantizedLayout(graph::planFormat(format), uint64_t(stored.getNumElements() / stored.getShape().back()),
+                               uint64_t(stored.getShape().back()));
     if (!layout)
       return function.emitOpError("argument ")
              << index << " of type " << type << " cannot be stored as " << graph::stringifyWeightFormat(format);
@@ -93,6 +95,13 @@ private:
     formats[weight] = format;
     weight.setType(RankedTensorType::get({int64_t(layout->bytes)}, builder.getI8Type()));
     return success();
+  }
+
+  /// Of the transposed matrix, or matrices of a stack.
+  static RankedTensorType turned(RankedTensorType type) {
+    SmallVector<int64_t> shape(type.getShape());
+    std::swap(shape.back(), shape[shape.size() - 2]);
+    return type.clone(shape);
   }
 
   void collectReads(Value value, SmallVectorImpl<OpOperand *> &reads) {
@@ -119,17 +128,27 @@ private:
             product.setTransposeB(!product.getTransposeB());
           return true;
         })
+        .Case<graph::GroupedMatmulOp>([&](auto product) {
+          if (operand != 1)
+            return false;
+          builder.setInsertionPoint(product);
+          read.set(dequantized(read.get(), product));
+          product.setTransposeB(!product.getTransposeB());
+          return true;
+        })
         .Default(false);
   }
 
   /// The numbers of a parameter, as they are stored.
   Value dequantized(Value weight, Operation *reader) {
     const RankedTensorType type = wasType.lookup(weight);
-    if (!ownScales || !graph::isNf4(formats.lookup(weight)))
-      return graph::DequantizeOp::create(builder, reader->getLoc(), type, weight, formats.lookup(weight));
-    auto row = type.clone(ArrayRef<int64_t>{1, type.getNumElements()});
-    Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), row, weight, formats.lookup(weight));
-    return graph::ReshapeOp::create(builder, reader->getLoc(), type, numbers);
+    const graph::WeightFormat format = formats.lookup(weight);
+    const int64_t columns = type.getShape().back(), elements = type.getNumElements();
+    const bool isOneRow = ownScales && graph::isNf4(format);
+    auto matrix =
+        type.clone(isOneRow ? ArrayRef<int64_t>{1, elements} : ArrayRef<int64_t>{elements / columns, columns});
+    Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), matrix, weight, format);
+    return matrix == type ? numbers : graph::ReshapeOp::create(builder, reader->getLoc(), type, numbers).getResult();
   }
 
   /// `value`, made in front of `reader`; of one that the reader reads twice, once.
@@ -147,8 +166,9 @@ private:
       Value numbers = dequantized(value, reader);
       if (!transposed.contains(value))
         return numbers;
-      auto turned = type->second.clone({type->second.getDimSize(1), type->second.getDimSize(0)});
-      return graph::TransposeOp::create(builder, reader->getLoc(), turned, numbers, ArrayRef<int64_t>{1, 0});
+      const bool isStack = type->second.getRank() == 3;
+      return graph::TransposeOp::create(builder, reader->getLoc(), turned(type->second), numbers,
+                                        isStack ? ArrayRef<int64_t>{0, 2, 1} : ArrayRef<int64_t>{1, 0});
     }
     Operation *op = value.getDefiningOp();
     if (!op || !movesWeights(op))

@@ -266,14 +266,15 @@ static StatusOr<ElementSource> numbersOf(const plan::Parameter &parameter, std::
     return internalError(fmt::format("'{}' has no layout", parameter.name()));
   const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   if (parameter.quantized_transposed()) {
+    const uint64_t matrices = quantizedMatrices(parameter);
     const ElementReader stored = [&](uint64_t begin, uint64_t count, float *out) {
       dequantize(kept->data(), *layout, begin, count, out);
     };
-    return ElementSource(
-        [turned = transposedReader(layout->rows, layout->columns, stored)](uint64_t begin, uint64_t count, float *out) {
-          turned(begin, count, out);
-          return Status::ok();
-        });
+    return ElementSource([turned = transposedReader(matrices, layout->rows / matrices, layout->columns, stored)](
+                             uint64_t begin, uint64_t count, float *out) {
+      turned(begin, count, out);
+      return Status::ok();
+    });
   }
   return ElementSource([layout = *layout, kept](uint64_t begin, uint64_t count, float *out) {
     dequantize(kept->data(), layout, begin, count, out);
@@ -421,14 +422,39 @@ static Status loadFromModel(const StateContext &context, const plan::Parameter &
       options.threads);
 }
 
+namespace {
+/// A parameter in fewer bits and the codes that it is made of, described alike.
+struct StoredBytes {
+  plan::Parameter parameter;
+  StoredTensor tensor;
+};
+} // namespace
+
+/// Where both are of the transposed matrices, what they store of these: nothing is turned there and back.
+static std::optional<StoredBytes> asBothStore(const plan::Parameter &parameter, const StoredTensor &tensor) {
+  if (!tensor.quantized || !tensor.quantized->isTransposed || !parameter.quantized_transposed())
+    return std::nullopt;
+  StoredBytes alike{parameter, tensor};
+  alike.parameter.set_quantized_transposed(false);
+  const int last = parameter.quantized_shape_size() - 1;
+  alike.parameter.mutable_quantized_shape()->SwapElements(last - 1, last);
+  const auto stored = std::make_shared<std::pair<std::shared_ptr<const QuantizedMatrix>, QuantizedMatrix>>(
+      tensor.quantized, *tensor.quantized); // the first keeps the file mapped
+  stored->second.isTransposed = false;
+  std::swap(stored->second.shape[size_t(last - 1)], stored->second.shape[size_t(last)]);
+  alike.tensor.quantized = {stored, &stored->second};
+  return alike;
+}
+
 /// `sample` takes from every tensor, also where this rank holds no part of it.
 static Status loadOwn(const StateContext &context, const WeightOptions &options, Sha256 &sample) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor, double shift) {
     takeSample(sample, tensor);
-    const ElementSource elements = elementsOf(tensor, shift);
+    const std::optional<StoredBytes> alike = asBothStore(parameter, tensor);
+    const ElementSource elements = elementsOf(alike ? alike->tensor : tensor, shift);
     return fillParameter(
-        context, parameter, StateKind::Model,
+        context, alike ? alike->parameter : parameter, StateKind::Model,
         [&](uint64_t begin, uint64_t count, float *out) {
           ZTC_RETURN_IF_ERROR(elements(begin, count, out));
           // Such a model trains to nothing, or spoils itself later than anybody looks.

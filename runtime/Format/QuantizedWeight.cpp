@@ -5,6 +5,7 @@
 #include "runtime/Format/BlockState.h"
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -56,8 +57,16 @@ constexpr std::array<float, kNf4Map> kNf4Values = {
 
 constexpr uint8_t kZeroCode = 7;
 
+constexpr std::array<float, kNf4Map> kE2m1Values = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                                    -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/// The power of two that a byte stands for: the exponent of an f32.
+float powerOf(std::byte exponent) {
+  return std::bit_cast<float>(uint32_t(exponent) << 23);
+}
+
 constexpr std::pair<plan::WeightFormat, const char *> kFormatNames[] = {
-    {plan::NF4, "nf4"}, {plan::NF4_SINGLE, "nf4_single"}, {plan::INT8, "int8"}};
+    {plan::NF4, "nf4"}, {plan::NF4_SINGLE, "nf4_single"}, {plan::MXFP4, "mxfp4"}, {plan::INT8, "int8"}};
 
 /// The index of the value of an ascending map that is nearest to `value`; of two equally near the lower one.
 uint8_t nearest(std::span<const float> map, float value) {
@@ -200,6 +209,30 @@ void quantizeNf4(const QuantizedLayout &layout, const ElementReader &read, uint3
   quantizeScales(layout, scales, to);
 }
 
+/// The code of e2m1 that is nearest, of two the even one; beyond 6 that.
+uint8_t nearestE2m1(float value) {
+  const float x = std::fabs(value);
+  const int code = (x > 0.25f) + (x >= 0.75f) + (x > 1.25f) + (x >= 1.75f) + (x > 2.5f) + (x >= 3.5f) + (x > 5.0f);
+  return uint8_t(code | (std::signbit(value) ? 8 : 0));
+}
+
+void quantizeMxfp4(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads, std::byte *to) {
+  putFloats(to, layout.map, e2m1Map());
+  forPieces(layout.elements(), kPiece, threads, [&](uint64_t begin, uint64_t end) {
+    std::vector<float> values(end - begin + 1); // half a byte that nobody reads is 0
+    read(begin, end - begin, values.data());
+    for (uint64_t first = 0; first < end - begin; first += kMxfp4Block) {
+      const uint64_t count = std::min(kMxfp4Block, end - begin - first);
+      const uint32_t exponent = std::bit_cast<uint32_t>(magnitude({values.data() + first, count})) >> 23;
+      const auto scale = std::byte(std::clamp(int(exponent) - 2, 1, 252));
+      to[layout.scales + (begin + first) / kMxfp4Block] = scale;
+      const float factor = powerOf(std::byte(254 - int(scale)));
+      for (uint64_t i = first; i < first + count; i += 2)
+        to[(begin + i) / 2] = std::byte(nearestE2m1(values[i] * factor) << 4 | nearestE2m1(values[i + 1] * factor));
+    }
+  });
+}
+
 void quantizeInt8(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads, std::byte *to) {
   const uint64_t rows = std::max<uint64_t>(1, kPiece / std::max<uint64_t>(layout.columns, 1));
   forPieces(layout.rows, rows, threads, [&](uint64_t begin, uint64_t end) {
@@ -230,9 +263,14 @@ std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64
     layout.bytes = layout.scales + rows * sizeof(float);
     return layout;
   }
-  if (!isNf4(format))
+  if (!isNf4(format) && format != plan::MXFP4)
     return std::nullopt;
   layout.scales = aligned((elements + 1) / 2);
+  if (format == plan::MXFP4) {
+    layout.map = layout.scales + aligned(layout.blocks());
+    layout.bytes = layout.map + kNf4Map * sizeof(float);
+    return layout;
+  }
   if (format == plan::NF4_SINGLE) {
     layout.map = layout.scales + aligned(layout.blocks() * sizeof(float));
     layout.bytes = layout.map + kNf4Map * sizeof(float);
@@ -248,10 +286,17 @@ std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64
 
 std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter) {
   const auto &shape = parameter.quantized_shape();
-  if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0)
+  if (shape.size() < 2 || shape.size() > 3 || std::ranges::any_of(shape, [](int64_t size) { return size <= 0; }))
     return std::nullopt;
-  const int rows = parameter.quantized_transposed() ? 1 : 0;
-  return quantizedLayout(parameter.format(), uint64_t(shape[rows]), uint64_t(shape[1 - rows]));
+  const int last = shape.size() - 1, rows = parameter.quantized_transposed() ? last : last - 1;
+  uint64_t allRows = 0;
+  if (__builtin_mul_overflow(quantizedMatrices(parameter), uint64_t(shape[rows]), &allRows))
+    return std::nullopt;
+  return quantizedLayout(parameter.format(), allRows, uint64_t(shape[2 * last - 1 - rows]));
+}
+
+uint64_t quantizedMatrices(const plan::Parameter &parameter) {
+  return parameter.quantized_shape_size() == 3 ? uint64_t(parameter.quantized_shape(0)) : 1;
 }
 
 const char *weightFormatName(plan::WeightFormat format) {
@@ -293,6 +338,10 @@ std::span<const float> nf4Map() {
   return kNf4Values;
 }
 
+std::span<const float> e2m1Map() {
+  return kE2m1Values;
+}
+
 std::span<const float> dynamicMap() {
   return stateMap(/*isSigned=*/true).values;
 }
@@ -306,9 +355,12 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
   }
   std::array<float, kNf4Map> map;
   std::memcpy(map.data(), bytes + layout.map, sizeof map);
-  const bool isSingle = layout.format == plan::NF4_SINGLE;
-  const float mean = isSingle ? 0.0f : floatAt(bytes, layout.mean);
+  const bool isSingle = layout.format == plan::NF4_SINGLE, isMxfp4 = layout.format == plan::MXFP4;
+  const float mean = isSingle || isMxfp4 ? 0.0f : floatAt(bytes, layout.mean);
+  const uint64_t blockLength = layout.block();
   const auto scaleOf = [&](uint64_t block) {
+    if (isMxfp4)
+      return powerOf(bytes[layout.scales + block]);
     if (isSingle)
       return floatAt(bytes, layout.scales, block);
     return floatAt(bytes, layout.nestedMap, uint8_t(bytes[layout.scales + block])) *
@@ -317,33 +369,39 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
   };
   const uint64_t rowLength = layout.hasScalesByRow() ? layout.columns : layout.elements();
   for (uint64_t first = begin; first < begin + count;) {
-    const uint64_t column = first % rowLength, block = column / kNf4Block;
-    const uint64_t length = std::min({begin + count - first, rowLength - column, (block + 1) * kNf4Block - column});
-    scaleCodes(bytes + first / 2, length, map.data(), scaleOf(first / rowLength * (rowLength / kNf4Block) + block),
+    const uint64_t column = first % rowLength, block = column / blockLength;
+    const uint64_t length = std::min({begin + count - first, rowLength - column, (block + 1) * blockLength - column});
+    scaleCodes(bytes + first / 2, length, map.data(), scaleOf(first / rowLength * (rowLength / blockLength) + block),
                out + (first - begin));
     first += length;
   }
 }
 
-ElementReader transposedReader(uint64_t rows, uint64_t columns, const ElementReader &read) {
-  const auto all = std::make_shared<std::vector<float>>(rows * columns);
+ElementReader transposedReader(uint64_t matrices, uint64_t rows, uint64_t columns, const ElementReader &read) {
+  const auto all = std::make_shared<std::vector<float>>(matrices * rows * columns);
   for (uint64_t begin = 0; begin < all->size(); begin += kPiece)
     read(begin, std::min(kPiece, all->size() - begin), all->data() + begin);
   return [=](uint64_t begin, uint64_t count, float *out) {
+    const uint64_t size = rows * columns;
     for (uint64_t i = begin; i < begin + count; ++i)
-      *out++ = (*all)[i % rows * columns + i / rows];
+      *out++ = (*all)[i / size * size + i % rows * columns + i % size / rows];
   };
 }
 
 ElementReader quantizedReader(const plan::Parameter &parameter, const ElementReader &read) {
+  if (!parameter.quantized_transposed())
+    return read;
   const auto &shape = parameter.quantized_shape();
-  return parameter.quantized_transposed() ? transposedReader(uint64_t(shape[0]), uint64_t(shape[1]), read) : read;
+  const int last = shape.size() - 1;
+  return transposedReader(quantizedMatrices(parameter), uint64_t(shape[last - 1]), uint64_t(shape[last]), read);
 }
 
 std::vector<std::byte> quantize(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads) {
   std::vector<std::byte> bytes(layout.bytes);
   if (layout.format == plan::INT8)
     quantizeInt8(layout, read, threads, bytes.data());
+  else if (layout.format == plan::MXFP4)
+    quantizeMxfp4(layout, read, threads, bytes.data());
   else
     quantizeNf4(layout, read, threads, bytes.data());
   return bytes;

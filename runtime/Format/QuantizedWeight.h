@@ -1,4 +1,4 @@
-// A frozen matrix in fewer bits, with the numbers that bitsandbytes gives it.
+// A frozen matrix in fewer bits, with the numbers that bitsandbytes, or of mxfp4 the OCP's specification, gives it.
 //
 // nf4 (QLoRA, arXiv:2305.14314, with double quantisation): blocks of 64 elements of the matrix in row-major order. An
 // element is 4 bits, the index of a normal float in a map of 16, first element of a byte in the high half; its block
@@ -17,6 +17,11 @@
 //
 // A matrix that a checkpoint has as (inputs, outputs), GPT-2's Conv1D, is stored as (outputs, inputs) in each of these.
 //
+// mxfp4 (OCP Microscaling Formats 1.0, 6.3): blocks of 32 elements in row-major order. An element is 4 bits, the index
+// of a number of e2m1 in a map of 16, first element of a byte in the high half; its block has a power of two in a byte,
+// the exponent of an f32: that of the greatest magnitude less that of 4, the greatest power of e2m1. Numbers that are
+// of this form already stay what they are.
+//
 // int8 (LLM.int8(), arXiv:2208.07339, its weights alone): a signed byte an element, a scale for each row, the greatest
 // magnitude in it: element = code * scale * (1 / 127), each product rounded to f32.
 #pragma once
@@ -32,7 +37,7 @@
 
 namespace ztc {
 
-inline constexpr uint64_t kNf4Block = 64, kNestedBlock = 256, kNestedMap = 256, kNf4Map = 16;
+inline constexpr uint64_t kNf4Block = 64, kNestedBlock = 256, kNestedMap = 256, kNf4Map = 16, kMxfp4Block = 32;
 inline constexpr float kInt8Unit = 7.874015718698502e-3f; ///< 1 / 127
 
 /// Whether an element is a code of 4 bits, the index of a normal float.
@@ -40,12 +45,12 @@ inline bool isNf4(plan::WeightFormat format) {
   return format == plan::NF4 || format == plan::NF4_SINGLE;
 }
 
-/// Where the parts of a matrix begin, in bytes: multiples of 16. Of int8 there are codes and scales, of nf4_single the
-/// map too.
+/// Where the parts of a matrix begin, in bytes: multiples of 16. Of int8 there are codes and scales, of nf4_single and
+/// mxfp4 the map too.
 struct QuantizedLayout {
   plan::WeightFormat format = plan::PLAIN;
   uint64_t rows = 0, columns = 0;
-  uint64_t scales = 0;       ///< nf4: a byte a block; nf4_single: an f32 a block; int8: an f32 a row
+  uint64_t scales = 0;       ///< nf4, mxfp4: a byte a block; nf4_single: an f32 a block; int8: an f32 a row
   uint64_t nestedScales = 0; ///< f32
   uint64_t nestedMap = 0;    ///< f32 [256]
   uint64_t map = 0;          ///< f32 [16]
@@ -55,7 +60,8 @@ struct QuantizedLayout {
   /// Whether scales are found by row and column, as said above.
   bool hasScalesByRow() const { return isNf4(format) && columns % 16 == 0 && columns % kNf4Block != 0; }
   uint64_t elements() const { return rows * columns; }
-  uint64_t blocks() const { return (elements() + kNf4Block - 1) / kNf4Block; }
+  uint64_t block() const { return format == plan::MXFP4 ? kMxfp4Block : kNf4Block; } ///< elements of a scale
+  uint64_t blocks() const { return (elements() + block() - 1) / block(); }
   uint64_t nestedBlocks() const { return (blocks() + kNestedBlock - 1) / kNestedBlock; }
 };
 
@@ -63,10 +69,10 @@ struct QuantizedLayout {
 std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64_t rows, uint64_t columns);
 
 /// That of a parameter of a plan: of its quantized_shape, or where quantized_transposed is set of the transposed
-/// matrix; nothing also where that is not a matrix.
+/// matrix; of a stack, of its matrices one below the other. Nothing also where it is neither.
 std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter);
 
-/// "nf4", "nf4_single", "int8", "plain"; PLAIN for any other word.
+/// "nf4", "nf4_single", "mxfp4", "int8", "plain"; PLAIN for any other word.
 const char *weightFormatName(plan::WeightFormat format);
 plan::WeightFormat weightFormat(std::string_view name);
 
@@ -78,8 +84,9 @@ inline const google::protobuf::RepeatedField<int64_t> &checkpointShape(const pla
   return parameter.format() == plan::PLAIN ? parameter.shape() : parameter.quantized_shape();
 }
 
-/// The 16 values of nf4, and the signed dynamic map of 256 values (arXiv:2110.02861), both ascending.
+/// The 16 values of nf4, and the signed dynamic map of 256 values (arXiv:2110.02861), both ascending; those of e2m1.
 std::span<const float> nf4Map();
+std::span<const float> e2m1Map();
 std::span<const float> dynamicMap();
 
 /// Elements [begin, begin + count) of the matrix in `bytes` (`layout.bytes` of them), as f32. `begin` is a multiple of
@@ -89,9 +96,12 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
 /// Gives elements [begin, begin + count) of the matrix that is quantised, row-major.
 using ElementReader = std::function<void(uint64_t begin, uint64_t count, float *out)>;
 
-/// Gives the transposed matrix of the one, (rows, columns), that `read` gives: reads all of it here, in pieces that
-/// begin at multiples of kNf4Block, and keeps it.
-ElementReader transposedReader(uint64_t rows, uint64_t columns, const ElementReader &read);
+/// Gives the transposed matrices of those, (matrices, rows, columns), that `read` gives: reads all of them here, in
+/// pieces that begin at multiples of kNf4Block, and keeps them.
+ElementReader transposedReader(uint64_t matrices, uint64_t rows, uint64_t columns, const ElementReader &read);
+
+/// How many matrices a parameter in fewer bits has: 1, or those of a stack.
+uint64_t quantizedMatrices(const plan::Parameter &parameter);
 
 /// The reader that a parameter's bytes are made of: `read`, which gives the checkpoint's matrix, or that transposed.
 ElementReader quantizedReader(const plan::Parameter &parameter, const ElementReader &read);

@@ -32,7 +32,7 @@ void expectDequantized(plan::WeightFormat format, uint64_t rows, uint64_t column
 }
 
 TEST(TransferConformance, Dequantize) {
-  for (plan::WeightFormat format : {plan::NF4, plan::NF4_SINGLE, plan::INT8}) {
+  for (plan::WeightFormat format : {plan::NF4, plan::NF4_SINGLE, plan::MXFP4, plan::INT8}) {
     expectDequantized(format, 64, 128);
     expectDequantized(format, 64, 96);  // rows that are multiples of 16, not of 64
     expectDequantized(format, 300, 72); // blocks lie across rows, more than 256 of them

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 
-from support import GOLDEN, check, finish, read_log, read_safetensors, run, scratch, write_safetensors
+from support import GOLDEN, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
 
 PLACE = GOLDEN / "quantized-checkpoints"
 
@@ -113,6 +113,38 @@ def adapters(folder):
     check(f"{folder.name}: merged with nothing learned", hashes(merged, folder.golden["sha256"]) == folder.golden["sha256"])
 
 
+def kept(folder):
+    """--quantize=mxfp4 keeps the folder's codes: memory is less, no bit of a step differs, and a merge has the folder's numbers."""
+    lora = "--lora=r=2,alpha=4,targets=all-linear"
+    for options in (["--precision=fp32"], ["--precision=bf16"], ["--precision=bf16", "--zero=3"]):
+        ranks = 2 if "--zero=3" in options else 1
+        losses, bytes = [], []
+        for quantize in ([], ["--quantize=mxfp4"]):
+            plan, log = folder.work / "kept.bin", folder.work / f"kept{len(list(folder.work.glob('kept*')))}"
+            run("ztc", "compile", folder.path, "-o", plan, "--target=host", f"--batch={folder.golden['batch'] // ranks}", f"--seq={folder.golden['seq']}", lora, *options, *quantize)
+            run("ztc-run", plan, f"--data={folder.data}", "--steps=3", "--lr=1e-2", "--device=cpu", "--no-save", f"--ranks={ranks}", f"--log-json={log}")
+            losses.append([(s["loss"], s["grad_norm"]) for s in read_log(log)[1]])
+            classes = json.loads(run("ztc", "inspect", plan, "--json").stdout)
+            bytes.append(sum(s["bytes"] for s in classes["slots"] if s["class"] == "parameters"))
+        check(f"{folder.name}: kept in mxfp4, {' '.join(options)}: the same bits", losses[0] == losses[1] and len(losses[0]) == 3, losses)
+        check(f"{folder.name}: kept in mxfp4, {' '.join(options)}: fewer bytes", bytes[1] < 0.8 * bytes[0], bytes)
+    merged = folder.work / "kept-merged"
+    plan = folder.work / "kept.bin"
+    folder.compile(plan, lora, "--quantize=mxfp4")
+    folder.train(plan, "--merge", f"--export={merged}", "--export-dtype=fp32")
+    check(f"{folder.name}: kept in mxfp4, merged with nothing learned", hashes(merged, folder.golden["sha256"]) == folder.golden["sha256"])
+    done = run("ztc", "compile", folder.path, "-o", plan, "--target=host", "--batch=1", "--seq=8", lora, "--quantize=mxfp4", "--verify")
+    check(f"{folder.name}: kept in mxfp4, every pass keeps the step", done.stdout.count("verified: ") == 2, done.stdout + done.stderr)
+    # A GPU's kernel, by the stand-ins.
+    plan = folder.work / "gpu.bin"
+    run("ztc", "compile", folder.path, "-o", plan, "--target=host,simt", "--batch=1", f"--seq={folder.golden['seq']}", lora, "--quantize=mxfp4", "--precision=bf16")
+    found = []
+    for name, where, env in (("host", ["--device=cpu"], None), ("gpu", ["--gpus=1"], stand_ins(1))):
+        run("ztc-run", plan, f"--data={folder.data}", "--steps=1", "--lr=0", "--no-save", f"--log-json={folder.work / name}.jsonl", *where, env=env)
+        found.append(read_log(folder.work / f"{name}.jsonl")[1][0]["loss"])
+    check(f"{folder.name}: kept in mxfp4 on a GPU", abs(found[0] - found[1]) <= 1e-3 * found[0], found)
+
+
 def refusals(work):
     """Each names what is wrong, ends with 1 and leaves no plan."""
     def refuse(name, folder, words, change=None, config=None):
@@ -168,5 +200,8 @@ with scratch() as work:
         (work / "beside").mkdir()
         for name in ("fp8-blocks", "gpt-oss", "awq"):
             adapters(Folder(name, work / "beside"))
+        (work / "kept").mkdir()
+        for name in ("gpt-oss", "mxfp4"):
+            kept(Folder(name, work / "kept"))
         refusals(work)
 finish()

@@ -65,7 +65,8 @@ def Graph_ResultKindAttr : Graph_MarkAttr<Graph_ResultKind, "result">;
 
 /// The numbers are those of plan.proto's WeightFormat.
 def Graph_WeightFormat : Graph_Enum<"WeightFormat", "format of a weight in fewer bits", [
-  I32EnumCase<"Nf4", 1, "nf4">, I32EnumCase<"Int8", 2, "int8">, I32EnumCase<"Nf4Single", 3, "nf4_single">]>;
+  I32EnumCase<"Nf4", 1, "nf4">, I32EnumCase<"Int8", 2, "int8">, I32EnumCase<"Nf4Single", 3, "nf4_single">,
+  I32EnumCase<"Mxfp4", 4, "mxfp4">]>;
 def Graph_WeightFormatAttr : Graph_EnumAttr<Graph_WeightFormat, "weight_format"> {
   let assemblyFormat = "`<` $value `>`";
 }

@@ -11,8 +11,8 @@ def Graph_DequantizeOp : Graph_Op<"dequantize", [Costed, Transient]> {
   let description = [{
         %w = graph.dequantize %codes format <nf4> : tensor<18004xi8> -> tensor<64x512xbf16>
 
-    `format` is nf4 (blocks of 64 elements in row-major order, whose scales are stored in 8 bits), nf4_single (the same with scales in f32) or
-    int8 (a scale for each row): see runtime/Format/QuantizedWeight.h. Each number is the f32 product of its code's value and its scale,
+    `format` is nf4 (blocks of 64 elements in row-major order, whose scales are stored in 8 bits), nf4_single (the same with scales in f32), mxfp4
+    (blocks of 32, whose scales are powers of two) or int8 (a scale for each row): see runtime/Format/QuantizedWeight.h. Each number is the f32 product of its code's value and its scale,
     rounded once to y's type. A frozen weight gets no gradient, so the op needs no derivative.
     (C1) y is a matrix. (C2) `codes` is as long as the format says for a matrix of y's shape.
   }];

@@ -6,7 +6,7 @@
 namespace ztc::graph {
 
 static_assert(int(WeightFormat::Nf4) == int(plan::NF4) && int(WeightFormat::Int8) == int(plan::INT8) &&
-              int(WeightFormat::Nf4Single) == int(plan::NF4_SINGLE));
+              int(WeightFormat::Nf4Single) == int(plan::NF4_SINGLE) && int(WeightFormat::Mxfp4) == int(plan::MXFP4));
 
 /// The same format in a plan.
 inline plan::WeightFormat planFormat(WeightFormat format) {

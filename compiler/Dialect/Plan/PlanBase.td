@@ -34,7 +34,8 @@ def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", [
 def Plan_Access : Plan_Enum<"Access", [I32EnumCase<"Read", 0, "read">, I32EnumCase<"Write", 1, "write">, I32EnumCase<"ReadWrite", 2, "read_write">]>;
 def Plan_Accumulate : Plan_Enum<"Accumulate", [
   I32EnumCase<"Overwrite", 0, "overwrite">, I32EnumCase<"Add", 1, "add">, I32EnumCase<"AddUnlessFirst", 2, "add_unless_first">]>;
-def Plan_WeightFormat : Plan_Enum<"WeightFormat", [I32EnumCase<"Plain", 0, "plain">, I32EnumCase<"Nf4", 1, "nf4">, I32EnumCase<"Int8", 2, "int8">, I32EnumCase<"Nf4Single", 3, "nf4_single">]>;
+def Plan_WeightFormat : Plan_Enum<"WeightFormat", [I32EnumCase<"Plain", 0, "plain">, I32EnumCase<"Nf4", 1, "nf4">, I32EnumCase<"Int8", 2, "int8">, I32EnumCase<"Nf4Single", 3, "nf4_single">,
+  I32EnumCase<"Mxfp4", 4, "mxfp4">]>;
 
 class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }
 def Plan_SlotClassAttr : EnumAttr<Plan_Dialect, Plan_SlotClass, "slot_class">;

@@ -32,7 +32,7 @@ public:
       return launch(kernel_, {address(0), address(1), layout_.columns, units, layout_.scales}, layout_.rows * units);
     }
     const uint64_t units = (layout_.elements() + kUnit - 1) / kUnit;
-    if (layout_.format == plan::NF4_SINGLE)
+    if (layout_.format == plan::NF4_SINGLE || layout_.format == plan::MXFP4)
       return layout_.hasScalesByRow()
                  ? launch(kernel_,
                           {address(0), address(1), layout_.elements(), layout_.scales, layout_.map, layout_.columns},

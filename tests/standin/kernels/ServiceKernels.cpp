@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
                                    {graph::WeightFormat::Nf4, 96},
                                    {graph::WeightFormat::Nf4Single, 64},
                                    {graph::WeightFormat::Nf4Single, 96},
+                                   {graph::WeightFormat::Mxfp4, 64},
                                    {graph::WeightFormat::Int8, 64}})
       kernels.push_back(module.addGpuDequantize(format, columns, type));
   kernels.push_back(module.addGpuQuantizeFp8(true, false, true, mlir::IntegerType::get(&context, 8)));

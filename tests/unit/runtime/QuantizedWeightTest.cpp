@@ -198,6 +198,70 @@ TEST(QuantizedWeight, OfATransposedMatrixAreTheBytesOfTheOther) {
   EXPECT_NE(quantize(*quantizedLayout(parameter), quantizedReader(parameter, stored), 1), quantize(*layout, turned, 1));
 }
 
+static std::vector<float> throughMxfp4(const std::vector<float> &from, uint32_t threads = 1) {
+  const QuantizedLayout layout = quantizedLayout(plan::MXFP4, 1, from.size()).value();
+  const std::vector<std::byte> bytes = quantize(
+      layout,
+      [&](uint64_t begin, uint64_t count, float *out) { std::copy_n(from.begin() + int64_t(begin), count, out); },
+      threads);
+  std::vector<float> numbers(from.size());
+  dequantize(bytes.data(), layout, 0, numbers.size(), numbers.data());
+  return numbers;
+}
+
+/// OCP Microscaling Formats 1.0, 6.3: the scale is that of the greatest magnitude, numbers are rounded to the nearest,
+/// ties to even, and beyond 6 saturate.
+TEST(QuantizedWeight, Mxfp4RoundsAsItsSpecificationSays) {
+  std::vector<float> from{4, 0.25f, 0.2501f, 0.75f, 1.25f, 1.26f, 1.75f, 2.5f, 2.51f, 3.5f, 5, 5.01f, 7.9f, -0.75f, -6};
+  std::vector<float> want{4, 0, 0.5f, 1, 1, 1.5f, 2, 2, 3, 4, 4, 6, 6, -1, -6};
+  EXPECT_EQ(throughMxfp4(from), want);
+  for (float power : {0x1p-100f, 0x1p-20f, 0x1p40f}) {
+    std::vector<float> scaled = from, wanted = want;
+    for (size_t i = 0; i < from.size(); ++i)
+      scaled[i] *= power, wanted[i] *= power;
+    EXPECT_EQ(throughMxfp4(scaled), wanted) << power;
+  }
+  EXPECT_EQ(throughMxfp4({0, 0, 0}), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(throughMxfp4({0x1p-149f, -0x1p-130f}), (std::vector<float>{0, -0.0f})); // below the least scale's codes
+}
+
+/// What a checkpoint in mxfp4 stands for stays what it is, whatever the greatest code of a block.
+TEST(QuantizedWeight, Mxfp4KeepsNumbersOfItsForm) {
+  std::vector<float> from;
+  for (int exponent = -110; exponent < 100; ++exponent)
+    for (int greatest = 1; greatest < 8; ++greatest)
+      for (uint64_t i = 0; i < kMxfp4Block; ++i) {
+        const int code = int((i * 7 + uint64_t(greatest)) % uint64_t(greatest + 1));
+        from.push_back(std::ldexp(e2m1Map()[size_t(i ? code : greatest)], exponent) * (i % 3 ? 1.0f : -1.0f));
+      }
+  EXPECT_EQ(throughMxfp4(from, 3), from);
+}
+
+TEST(QuantizedWeight, OfAStackAreTheBytesOfItsMatrices) {
+  plan::Parameter parameter;
+  parameter.set_format(plan::MXFP4);
+  for (int64_t size : {3, 64, 5})
+    parameter.add_quantized_shape(size);
+  parameter.set_quantized_transposed(true);
+  const QuantizedLayout layout = quantizedLayout(parameter).value();
+  EXPECT_EQ(layout.rows, 15u);
+  EXPECT_EQ(layout.columns, 64u);
+  const auto element = [](uint64_t matrix, uint64_t input, uint64_t output) {
+    return float(int(matrix * 31 + input * 7 + output * 3) % 19 - 9);
+  };
+  const ElementReader stored = [&](uint64_t begin, uint64_t count, float *out) {
+    for (uint64_t i = begin; i < begin + count; ++i)
+      *out++ = element(i / 320, i % 320 / 5, i % 5);
+  };
+  const ElementReader turned = [&](uint64_t begin, uint64_t count, float *out) {
+    for (uint64_t i = begin; i < begin + count; ++i)
+      *out++ = element(i / 320, i % 64, i % 320 / 64);
+  };
+  EXPECT_EQ(quantize(layout, quantizedReader(parameter, stored), 2), quantize(layout, turned, 1));
+  parameter.mutable_quantized_shape()->Set(0, int64_t(1) << 62);
+  EXPECT_FALSE(quantizedLayout(parameter));
+}
+
 TEST(QuantizedWeight, LayoutsAreOfMatrices) {
   EXPECT_FALSE(quantizedLayout(plan::PLAIN, 4, 4));
   EXPECT_FALSE(quantizedLayout(plan::NF4, 0, 4));
@@ -210,7 +274,9 @@ TEST(QuantizedWeight, LayoutsAreOfMatrices) {
   const QuantizedLayout single = quantizedLayout(plan::NF4_SINGLE, 4096, 14336).value();
   EXPECT_EQ(single.bytes, single.elements() / 2 + single.blocks() * 4 + kNf4Map * 4);
   EXPECT_EQ(quantizedLayout(plan::NF4_SINGLE, 7, 13)->map % 16, 0u);
-  for (plan::WeightFormat format : {plan::PLAIN, plan::NF4, plan::INT8, plan::NF4_SINGLE})
+  const QuantizedLayout powers = quantizedLayout(plan::MXFP4, 4096, 14336).value();
+  EXPECT_EQ(powers.bytes, powers.elements() / 2 + powers.elements() / 32 + kNf4Map * 4);
+  for (plan::WeightFormat format : {plan::PLAIN, plan::NF4, plan::INT8, plan::NF4_SINGLE, plan::MXFP4})
     EXPECT_EQ(weightFormat(weightFormatName(format)), format);
 }
 
