@@ -4,6 +4,8 @@
 #include "passes/Autodiff/Functions.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <map>
 
 using namespace mlir;
 
@@ -44,19 +46,34 @@ static FailureOr<FrozenFormat> keptFormat(MLIRContext *context, const huggingfac
   return *stored;
 }
 
+/// Whether codes of a folder stay what they are, though loading could dequantise them.
+static bool isKept(const huggingface::QuantizedTensor &tensor, const CompileOptions &options) {
+  return !tensor.isDequantized ||
+         (options.quantize == FrozenFormat::Mxfp4 && tensor.format == wordOf(FrozenFormat::Mxfp4));
+}
+
 void describeQuantized(ImportReport &report, const std::vector<huggingface::QuantizedTensor> &tensors,
-                       const CompileOptions &options) {
+                       llvm::StringRef dequantizedType, const CompileOptions &options) {
   if (!options.weights.empty())
     return;
   llvm::StringMap<const huggingface::QuantizedTensor *> byName;
-  for (const huggingface::QuantizedTensor &tensor : tensors)
+  std::map<std::string, size_t> dequantized; // how many of each format
+  for (const huggingface::QuantizedTensor &tensor : tensors) {
     byName[tensor.name] = &tensor;
+    if (!isKept(tensor, options))
+      ++dequantized[tensor.format];
+  }
   for (ImportReport::Weight &weight : report.weights)
     if (const huggingface::QuantizedTensor *tensor = byName.lookup(weight.name)) {
       weight.source = tensor->path;
       weight.transformations.push_back("stored as " + tensor->format +
-                                       (tensor->isDequantized ? ", dequantised as it is loaded" : ""));
+                                       (isKept(*tensor, options) ? "" : ", dequantised as it is loaded"));
     }
+  for (const auto &[format, count] : dequantized)
+    report.notes.push_back(llvm::formatv("{0}: {1} weights are stored as {2}: they are dequantised as they are loaded, "
+                                         "and exported in {3}",
+                                         options.input, count, format, dequantizedType)
+                               .str());
 }
 
 LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::QuantizedTensor> &tensors,
@@ -86,8 +103,7 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
       continue;
     ++found;
     marks.set(index, graph::kSource, sourceOf(builder, *tensor));
-    const bool isKept = options.quantize == FrozenFormat::Mxfp4 && tensor->format == wordOf(FrozenFormat::Mxfp4);
-    if (tensor->isDequantized && !isKept)
+    if (!isKept(*tensor, options))
       continue;
     const std::optional<graph::WeightFormat> format = graph::symbolizeWeightFormat(tensor->format);
     if (!format)

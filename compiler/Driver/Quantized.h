@@ -7,9 +7,10 @@
 
 namespace ztc::driver {
 
-/// What a report of the import says of these weights: where they are, and in what form.
+/// What a report of the import says of these weights: where they are, in what form, and of those that loading
+/// dequantises in which type they are exported.
 void describeQuantized(ImportReport &report, const std::vector<huggingface::QuantizedTensor> &tensors,
-                       const CompileOptions &options);
+                       llvm::StringRef dequantizedType, const CompileOptions &options);
 
 /// Tells the parameters of @forward that a folder has in fewer bits where they are. Those that loading dequantises are
 /// as any other; those that bitsandbytes has quantised stay so (and `options.quantize` says the format). Of these it is

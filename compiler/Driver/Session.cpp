@@ -249,6 +249,7 @@ LogicalResult Session::importInput() {
   import.freeze = opts.freezePattern;
   std::string path = opts.input;
   std::vector<huggingface::QuantizedTensor> quantized;
+  std::string dequantizedType;
   if (huggingface::isModelFolder(opts.input)) {
     StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);
     if (!built.isOk())
@@ -261,6 +262,7 @@ LogicalResult Session::importInput() {
     import.positionLimit = built->positionLimit;
     report.notes = std::move(built->notes);
     quantized = std::move(built->quantized);
+    dequantizedType = std::move(built->dequantizedType);
     if (!built->hasWeights && opts.weights.empty())
       fresh.deviation = built->initializerRange;
     fresh.values = built->freshValues;
@@ -274,7 +276,7 @@ LogicalResult Session::importInput() {
   if (report.freezesUnread && !report.freezesParameters)
     opts.freezePattern.clear(); // it has done what it is for
   moduleRef = std::move(*imported);
-  describeQuantized(report, quantized, opts);
+  describeQuantized(report, quantized, dequantizedType, opts);
   if (failed(attachQuantized(*moduleRef, quantized, opts)))
     return failure();
   if (opts.adapter.empty() && opts.lora.empty()) {

@@ -161,18 +161,6 @@ static void limitToChosenKeys(const std::string &place, const Decoder &decoder, 
                   place, decoder.chosenKeysKey, most, most);
 }
 
-/// What of the weights are dequantised, by format.
-static void noteDequantized(const std::string &place, const QuantizationConfig &config, FolderModel &model) {
-  std::map<std::string, size_t> counts;
-  for (const QuantizedTensor &tensor : model.quantized)
-    if (tensor.isDequantized)
-      ++counts[tensor.format];
-  for (const auto &[format, count] : counts)
-    model.notes.push_back(fmt::format("{}: {} weights are stored as {}: they are dequantised as they are loaded, and "
-                                      "exported in {}",
-                                      place, count, format, safetensorsTypeName(config.type)));
-}
-
 StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision precision, const std::string &savePath) {
   std::string place = folder + "/config.json";
   if (!llvm::sys::fs::exists(place))
@@ -242,7 +230,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   }
   model.hasWeights = checkpoint.hasWeights();
   model.quantized = checkpoint.quantized();
-  noteDequantized(place, quantization, model);
+  model.dequantizedType = safetensorsTypeName(quantization.type);
   model.initializerRange = fmt::format("{}", decoder.initializerRange);
   std::vector<FreshValues> fresh = builder.freshNorms();
   fresh.insert(fresh.end(), decoder.fresh.begin(), decoder.fresh.end());

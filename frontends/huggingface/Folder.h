@@ -19,6 +19,7 @@ struct FolderModel {
   std::string freshValues;      ///< of those that are not drawn with it (runtime/Format/FreshValues.h)
   std::vector<std::string> notes;
   std::vector<QuantizedTensor> quantized; ///< weights that the folder has in fewer bits
+  std::string dequantizedType;            ///< what those of them that loading dequantises are exported in: "BF16"
 };
 
 /// Whether `path` is a folder with a config.json.
