@@ -10,6 +10,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace ztc {
@@ -65,11 +66,28 @@ static uint32_t maskedChecksum(const void *data, size_t bytes) {
   return std::rotr(crc32c(data, bytes), 15) + kMaskDelta;
 }
 
+/// Whether the run that writes this file goes on: it holds a lock on it. File systems without locks know of none.
+static bool isInUse(const std::string &path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return false;
+  const bool isLocked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return isLocked;
+}
+
 Status EventFile::open(const std::string &folder, const std::string &run, bool overwrite) {
   ZTC_RETURN_IF_ERROR(checkWritable(folder).withContext("--tensorboard"));
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listFolder(folder));
   for (const std::string &name : names) {
-    if (name.find("tfevents") == std::string::npos || name.ends_with("." + run))
+    if (name.find("tfevents") == std::string::npos)
+      continue;
+    if (isInUse(folder + "/" + name))
+      return failedPrecondition(
+          fmt::format("--tensorboard: another run is writing into '{}' ({}): wait for its end, or "
+                      "give this one a folder of its own",
+                      folder, name));
+    if (name.ends_with("." + run))
       continue;
     if (!overwrite)
       return failedPrecondition(fmt::format("--tensorboard: '{}' has events of another run ({}), which TensorBoard "
@@ -86,6 +104,7 @@ Status EventFile::open(const std::string &folder, const std::string &run, bool o
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0)
     return fileError("write", path, errno).withContext("--tensorboard");
+  (void)::flock(descriptor, LOCK_EX | LOCK_NB);
   file_.open(descriptor, "the event file " + path, "events");
   writeRecord(encodeEvent(0, kFileVersion, "brain.Event:2"));
   return Status::ok();

@@ -20,7 +20,7 @@ struct Scalar {
 class EventFile {
 public:
   /// Makes the folder and the file. FailedPrecondition where the folder has events of another run than `run` and not
-  /// `overwrite`, which removes them.
+  /// `overwrite`, which removes them, and where a run is still writing there.
   Status open(const std::string &folder, const std::string &run, bool overwrite);
   bool isOpen() const { return file_.isOpen(); }
   void write(uint64_t step, std::initializer_list<Scalar> scalars);

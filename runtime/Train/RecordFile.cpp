@@ -14,6 +14,7 @@ void RecordFile::open(int descriptor, std::string name, std::string_view records
   descriptor_ = descriptor;
   name_ = std::move(name);
   records_ = records;
+  isRemoved_ = false;
 }
 
 void RecordFile::append(std::string_view record) {
@@ -30,6 +31,15 @@ void RecordFile::append(std::string_view record) {
   if (!error)
     sayWhole();
   waits_ = error != 0;
+  sayRemoved();
+}
+
+void RecordFile::sayRemoved() {
+  struct stat file{};
+  if (isRemoved_ || ::fstat(descriptor_, &file) != 0 || file.st_nlink != 0)
+    return;
+  isRemoved_ = true;
+  print(stderr, "ztc-run: warning: {} was removed while the run writes it: its {} go nowhere\n", name_, records_);
 }
 
 void RecordFile::close() {

@@ -10,7 +10,8 @@ namespace ztc {
 /// Appends records to a file, each of them whole. What cannot be written (the disk is full) is kept in memory, up to
 /// kMostKeptBytes, and written in order as soon as that works; a record that went in by a part is taken out again, so
 /// that a reader finds the end of the file at a record's. Says on stderr, a line each, that records wait, that they
-/// are written, and how many are lost, where more wait than is kept or the end comes first. Never ends the run.
+/// are written, how many are lost, where more wait than is kept or the end comes first, and that somebody has removed
+/// the file. Never ends the run.
 class RecordFile {
 public:
   /// A file that is not open.
@@ -36,6 +37,7 @@ private:
   /// Takes the last `bytes` out of the file again; false where it has no end to cut (a device).
   bool cut(size_t bytes) const;
   void sayWhole() const;
+  void sayRemoved();
   /// The end of the file with what is in it, for an error number.
   void giveUp(int error);
 
@@ -45,6 +47,7 @@ private:
   std::string waiting_;      ///< records, one after another
   std::deque<size_t> sizes_; ///< of those in `waiting_`, in bytes
   bool waits_ = false;       ///< the file takes nothing, and a warning has said so
+  bool isRemoved_ = false;   ///< no name leads to the file any more, and a warning has said so
 };
 
 } // namespace ztc

@@ -178,6 +178,41 @@ TEST(TrainRecordFile, WhatHasNoEndToCutGoesOnWhereItStood) {
   ::close(ends[0]);
 }
 
+TEST(TrainRecordFile, AFileThatSomebodyRemovesIsNamedOnce) {
+  const Scratch scratch;
+  const Heard heard;
+  RecordFile file;
+  openAt(file, scratch.path("log"));
+  file.append("first\n");
+  EXPECT_EQ(heard.text(), "");
+  EXPECT_OK(renamePath(scratch.path("log"), scratch.path("moved")));
+  file.append("second\n");
+  EXPECT_EQ(heard.text(), "");
+  EXPECT_OK(removeAll(scratch.path("moved")));
+  file.append("third\n");
+  file.append("fourth\n");
+  const std::string said = heard.text();
+  EXPECT_EQ(countOf(said, "log was removed while the run writes it: its lines go nowhere\n"), 1u) << said;
+  EXPECT_EQ(countOf(said, "\n"), 1u) << said;
+}
+
+TEST(TrainRecordFile, EventsThatARunStillWritesAreNotReplaced) {
+  const Scratch scratch;
+  const std::string folder = scratch.path("events");
+  {
+    EventFile first;
+    ASSERT_OK(first.open(folder, "first", false));
+    for (const char *run : {"first", "second"}) {
+      EventFile second;
+      const std::string refused = test::messageOf(second.open(folder, run, /*overwrite=*/true));
+      EXPECT_NE(refused.find("another run is writing into"), std::string::npos) << refused;
+    }
+  }
+  EventFile second;
+  EXPECT_OK(second.open(folder, "second", /*overwrite=*/true));
+  EXPECT_EQ((*listFolder(folder)).size(), 1u);
+}
+
 TEST(TrainRecordFile, EventsOfAFullDiskAreTheSameFile) {
   const Scratch scratch;
   const auto write = [&](const std::string &folder, uint64_t room) {
