@@ -3,8 +3,8 @@
 #include "compiler/Codegen/Fp8Conversion.h"
 #include "compiler/Codegen/KernelCache.h"
 #include "compiler/Codegen/TargetMachines.h"
+#include "compiler/Support/ChildProgram.h"
 #include "compiler/Support/ScratchFolder.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
@@ -97,12 +97,11 @@ std::string findPtxas() {
 
 /// The CUDA version of an assembler, 1000 major + 10 minor; 0 where it does not say ("release 13.0").
 static unsigned versionOf(const std::string &ptxas) {
-  SmallString<128> log;
-  if (sys::fs::createTemporaryFile("ztc-ptxas", "txt", log))
+  const ScratchFolder folder("ztc-ptxas");
+  if (folder.path.empty())
     return 0;
-  scope_exit cleanup([&] { (void)sys::fs::remove(log); });
-  std::optional<StringRef> streams[] = {StringRef(""), StringRef(log), StringRef(log)};
-  if (sys::ExecuteAndWait(ptxas, {ptxas, "--version"}, std::nullopt, streams) != 0)
+  const std::string log = folder / "version";
+  if (runChild({.path = ptxas, .words = {"--version"}, .written = log, .said = log}).status != 0)
     return 0;
   auto said = MemoryBuffer::getFile(log);
   SmallVector<StringRef> match;
@@ -168,24 +167,23 @@ static bool giveRegisters(Module &module, const KernelImage &image) {
 }
 
 static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
-  SmallString<128> folder;
-  if (std::error_code error = sys::fs::createUniqueDirectory("ztc-ptx", folder))
-    return createStringError(scratchProblem("cannot create a temporary folder for the assembler", error));
-  scope_exit cleanup([&] { (void)sys::fs::remove_directories(folder); });
-  std::string input = (folder + "/kernels.ptx").str(), output = (folder + "/kernels.cubin").str(),
-              log = (folder + "/log").str();
+  const ScratchFolder folder("ztc-ptx");
+  if (folder.path.empty())
+    return createStringError(scratchProblem("cannot create a temporary folder for the assembler", folder.error));
+  const std::string input = folder / "kernels.ptx", output = folder / "kernels.cubin", log = folder / "log";
   if (Error error = write(input, ptx))
     return error;
-  std::string architecture = "-arch=" + image.target;
-  std::string message;
-  std::optional<StringRef> streams[] = {StringRef(""), StringRef(log), StringRef(log)};
-  int status = sys::ExecuteAndWait(ptxas, {ptxas, architecture, "-O3", "-v", "-o", output, input}, std::nullopt,
-                                   streams, 0, 0, &message);
-  Expected<std::string> said = read(log);
+  const ChildEnd end = runChild({.path = ptxas.str(),
+                                 .words = {"-arch=" + image.target, "-O3", "-v", "-o", output, input},
+                                 .written = log,
+                                 .said = log});
+  const std::optional<std::string> said = expectedToOptional(read(log));
+  if (end.status != 0) {
+    const StringRef text = said ? StringRef(*said).trim() : StringRef();
+    return createStringError(ptxas + " failed: " + (text.empty() ? StringRef("it could not be started") : text));
+  }
   if (!said)
-    consumeError(said.takeError());
-  if (status != 0)
-    return createStringError(ptxas + " failed: " + (said ? StringRef(*said).trim() : StringRef(message)));
+    return createStringError("cannot read what " + ptxas + " said");
   parseResources(*said, image.resources);
   Expected<std::string> bytes = read(output);
   if (!bytes)

@@ -4,7 +4,6 @@
 #include "compiler/Codegen/TargetMachines.h"
 #include "compiler/Support/ScratchFolder.h"
 #include "lld/Common/Driver.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -69,14 +68,13 @@ static Error checkDefined(MemoryBufferRef linked, ArrayRef<std::string> wanted) 
 Expected<std::string> linkObjects(ArrayRef<std::string> objects, bool imports, const OutsideKernels &outside) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
-  SmallString<128> folder;
-  if (std::error_code error = sys::fs::createUniqueDirectory("ztc-link", folder))
-    return createStringError(scratchProblem("cannot create a temporary folder for the linker", error));
-  scope_exit cleanup([&] { (void)sys::fs::remove_directories(folder); });
-  std::string output = (folder + "/kernels.so").str();
+  const ScratchFolder folder("ztc-link");
+  if (folder.path.empty())
+    return createStringError(scratchProblem("cannot create a temporary folder for the linker", folder.error));
+  const std::string output = folder / "kernels.so";
   std::vector<std::string> inputs;
   for (const std::string &piece : concat<const std::string>(objects, outside.pieces)) {
-    inputs.push_back((folder + "/" + std::to_string(inputs.size()) + ".o").str());
+    inputs.push_back(folder / (Twine(inputs.size()) + ".o"));
     if (Error error = write(inputs.back(), piece))
       return std::move(error);
   }

@@ -1,6 +1,7 @@
 #include "compiler/Driver/VerifyPlan.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/ChildProgram.h"
 #include "compiler/Support/LibraryFolder.h"
 #include "compiler/Support/ScratchFolder.h"
 #include "compiler/Verification/StepValues.h"
@@ -21,6 +22,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
 #include <random>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -391,8 +393,7 @@ private:
 };
 
 std::vector<std::string> Runs::commandLine(const Way &way) const {
-  std::vector<std::string> words{runner,
-                                 folder / "plan.bin",
+  std::vector<std::string> words{folder / "plan.bin",
                                  "--data",
                                  folder / Problem::kData,
                                  "--weights",
@@ -434,17 +435,19 @@ std::vector<std::string> Runs::environment(const Way &way) {
 }
 
 bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
-  const std::vector<std::string> words = commandLine(way), variables = environment(way);
-  const SmallVector<StringRef> arguments(words.begin(), words.end());
-  const SmallVector<StringRef> environment(variables.begin(), variables.end());
   const std::string said = file(way, ".txt");
-  const std::optional<StringRef> output[] = {StringRef(""), StringRef(said), StringRef(said)};
-  std::string error;
-  const int status =
-      llvm::sys::ExecuteAndWait(runner, arguments, ArrayRef(environment), output, kSecondsOfARun, 0, &error);
+  const ChildEnd end = runChild({.path = runner,
+                                 .words = commandLine(way),
+                                 .environment = environment(way),
+                                 .written = said,
+                                 .said = said,
+                                 .seconds = kSecondsOfARun});
+  const int status = !end.status ? -1 : WIFEXITED(*end.status) ? WEXITSTATUS(*end.status) : 128 + WTERMSIG(*end.status);
   bool begun = false;
   const std::vector<double> losses = lossesOf(file(way, ".jsonl"), begun);
-  const std::string why = error.empty() ? lastLine(said) : error;
+  const std::string why = end.isLate    ? llvm::formatv("it takes longer than {0} s", kSecondsOfARun).str()
+                          : !end.status ? std::string("it could not be started")
+                                        : lastLine(said);
   if (!begun) {
     report.gaps.push_back("the plan in a run " + way.text() + ": it does not begin: " + why);
     return false;

@@ -4,6 +4,7 @@
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/RegisterAll.h"
 #include "compiler/Driver/VerifyPasses.h"
+#include "compiler/Support/EndBySignal.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/raw_ostream.h"
@@ -40,6 +41,7 @@ static bool pluginsFit(int argc, char **argv) {
 int main(int argc, char **argv) {
   if (!pluginsFit(argc, argv))
     return 1;
+  ztc::cleanUpBySignal();
   ztc::driver::registerAllPasses();
   ztc::driver::registerPhasePipelines();
   mlir::DialectRegistry registry;

@@ -6,6 +6,7 @@
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/UnknownWords.h"
 #include "compiler/Driver/UsedOptions.h"
+#include "compiler/Support/EndBySignal.h"
 #include "frontends/huggingface/Folder.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
@@ -561,6 +562,7 @@ int main(int argc, char **argv) {
   (void)llvm::sys::Process::FixupStandardFileDescriptors();
   // A file that reaches `ulimit -f` is an error of the write.
   std::signal(SIGXFSZ, SIG_IGN);
+  cleanUpBySignal();
   llvm::install_fatal_error_handler(
       [](void *, const char *reason, bool) { std::cerr << "ztc: LLVM: " << reason << "\n"; });
   try {

@@ -6,9 +6,18 @@
 namespace ztc {
 
 ScratchFolder::ScratchFolder(llvm::StringRef name) {
-  llvm::SmallString<128> made;
-  if (!llvm::sys::fs::createUniqueDirectory(name, made))
-    path = made.str().str();
+  constexpr int kTries = 16;
+  error = std::make_error_code(std::errc::file_exists);
+  for (int i = 0; i < kTries && error == std::errc::file_exists; ++i) {
+    llvm::SmallString<128> made;
+    llvm::sys::fs::createUniquePath(name + "-%%%%%%%%%%%%", made, /*MakeAbsolute=*/true);
+    removed_.emplace(made.str().str()); // before it is there: a signal in between would leave it
+    error = llvm::sys::fs::create_directory(made, /*IgnoreExisting=*/false);
+    if (error)
+      removed_.reset();
+    else
+      path = made.str().str();
+  }
 }
 
 ScratchFolder::~ScratchFolder() {

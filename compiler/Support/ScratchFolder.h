@@ -1,16 +1,18 @@
 // Files of a short while.
 #pragma once
+#include "compiler/Support/EndBySignal.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
+#include <optional>
 #include <string>
 #include <system_error>
 
 namespace ztc {
 
-/// A folder in the system's temporary one, removed with this.
+/// A folder in the system's temporary one, removed with this, and by signals that end the program (EndBySignal.h).
 class ScratchFolder {
 public:
-  /// `path` is empty where none can be made.
+  /// `path` is empty where none can be made, for `error`.
   explicit ScratchFolder(llvm::StringRef name);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder &) = delete;
@@ -20,6 +22,10 @@ public:
   std::string operator/(const llvm::Twine &file) const { return (path + "/" + file).str(); }
 
   std::string path;
+  std::error_code error;
+
+private:
+  std::optional<RemovedBySignal> removed_;
 };
 
 /// Whether all of `content` is in the file.

@@ -1,4 +1,5 @@
 #include "compiler/Support/WorkerProcesses.h"
+#include "compiler/Support/EndBySignal.h"
 #include "compiler/Support/ScratchFolder.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -25,7 +26,8 @@ std::string contentOfFile(const std::string &path) {
 /// The child's whole life.
 [[noreturn]] void workInChild(size_t task, const std::string &written, const std::string &messages,
                               WorkSource &source) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL); // without a parent there is no reader for the result
+  cleanUpByTermination();
+  prctl(PR_SET_PDEATHSIG, SIGTERM); // without a parent there is no reader for the result
   const int file = open(messages.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0 || dup2(file, STDERR_FILENO) < 0)
     _exit(1);

@@ -37,11 +37,13 @@ CheckpointWriter::~CheckpointWriter() {
     thread_.join();
 }
 
-void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options) {
+void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options,
+                             std::function<void(const std::string &path)> written) {
   isInFlight_ = true;
   isRead_ = false;
   outcome_.reset();
-  auto write = [this, context, state = std::move(state), folder = std::move(folder), options = std::move(options)] {
+  auto write = [this, context, state = std::move(state), folder = std::move(folder), options = std::move(options),
+                written = std::move(written)] {
     const NamedRange range("save");
     const auto hasRead = [this] {
       {
@@ -54,6 +56,8 @@ void CheckpointWriter::begin(const StateContext &context, TrainerState state, st
         ::setpriority(PRIO_PROCESS, id_t(::gettid()), ::getpriority(PRIO_PROCESS, id_t(::gettid())) + kNicer);
     };
     StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, options, hasRead);
+    if (outcome.isOk() && written)
+      written(*outcome);
     std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
     isRead_ = true; // it may have failed before

@@ -3,6 +3,7 @@
 #include "runtime/Checkpoint/Checkpoint.h"
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -27,8 +28,9 @@ public:
 
   bool isConcurrent() const { return concurrent_; }
   /// Only while none is on its way. What the context refers to has to live until end(), and nobody else may use its
-  /// staging buffer.
-  void begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options = {});
+  /// staging buffer. `written` is called with the path, in the thread that writes, where the checkpoint is whole.
+  void begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options = {},
+             std::function<void(const std::string &path)> written = {});
   bool isInFlight() const { return isInFlight_; }
   /// What this rank owns has been read, or there is nothing to read: its state may change.
   void awaitReading();

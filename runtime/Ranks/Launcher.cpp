@@ -23,6 +23,7 @@ namespace ztc {
 namespace {
 
 constexpr double kGraceSeconds = 5;
+constexpr double kLastWordSeconds = 0.5; ///< after a second SIGINT
 constexpr int kTickMs = 100;
 constexpr int kFailed = 1;
 constexpr std::string_view kErrorPrefix = "ztc-run: error: ";
@@ -75,7 +76,8 @@ private:
   sigset_t before_{};
   int signals_ = -1;
   double failedAt_ = -1; ///< a rank has failed then
-  bool interrupted_ = false;
+  bool interrupted_ = false, isInterruptedAgain_ = false;
+  bool hasSaidSo_ = false; ///< a rank, that it is interrupted again
   LaunchEnd end_;
   std::set<std::string> errors_; ///< printed already
 };
@@ -177,6 +179,7 @@ Status Launcher::start() {
 void Launcher::print(const RankProcess &rank, const std::string &line) {
   if (line.starts_with(kErrorPrefix) && !errors_.insert(line).second)
     return;
+  hasSaidSo_ |= line.find(kInterruptedAgain) != std::string::npos;
   std::string text = rank.identity.rank == 0 ? line + "\n" : fmt::format("rank {}: {}\n", rank.identity.rank, line);
   printText(stderr, text);
 }
@@ -236,7 +239,8 @@ void Launcher::onSignals() {
       end_.wasStopped = true;
       sendAll(SIGINT);
       if (interrupted_)
-        failedAt_ = steadySeconds() - kGraceSeconds; // at once
+        failedAt_ = steadySeconds() - kGraceSeconds + kLastWordSeconds;
+      isInterruptedAgain_ |= interrupted_;
       interrupted_ = true;
       break;
     default:
@@ -282,6 +286,8 @@ StatusOr<LaunchEnd> Launcher::run() {
   ZTC_RETURN_IF_ERROR(start());
   const OutputInBackground output; // a terminal that stands still does not keep the launcher from watching
   watch();
+  if (isInterruptedAgain_ && !hasSaidSo_)
+    ztc::print(stderr, "{}ended at once\n", kInterruptedAgain);
   std::vector<int> ends;
   for (const RankProcess &rank : ranks_)
     ends.push_back(rank.status);

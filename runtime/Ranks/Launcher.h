@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/Ranks/LaunchEnvironment.h"
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ztc {
@@ -14,13 +15,16 @@ struct LaunchEnd {
   bool wasStopped = false;  ///< somebody asked it to stop
 };
 
+/// How the line begins that tells of a second SIGINT: a rank's that knows what is lost, else the launcher's.
+inline constexpr std::string_view kInterruptedAgain = "ztc-run: interrupted again: ";
+
 /// What a rank exits with, under this launcher alone, where others are lost: that is not a fault of its own.
 inline constexpr int kRankLostStatus = 4;
 
 /// Starts this program again, with `arguments`, once for each rank of this host, in rank order, and returns when all
 /// have ended.
 ///
-/// - SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on; a second SIGINT ends everything.
+/// - SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on; a second SIGINT ends everything, and a line says so.
 /// - Once a rank has failed the others get kGraceSeconds to say why they end, then they are killed, stopped ones too.
 ///   No rank survives the launcher.
 /// - What ranks other than 0 print goes to stderr after "rank K: "; an error that several ranks have is printed once.

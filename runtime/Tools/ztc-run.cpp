@@ -173,6 +173,8 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   if (options.trains())
     output.emplace();
   const RankIdentity identity = std::get<RankIdentity>(*described);
+  if (identity.localRank == 0)
+    sayWhenInterruptedAgain();
   JoinResult joined = joinRanks(options, environment, identity);
   if (auto *failure = std::get_if<RunFailure>(&joined))
     return reportsHere(*failure, identity) ? report(failure->status, failedStatus(failure->status, identity))

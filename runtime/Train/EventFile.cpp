@@ -1,7 +1,6 @@
 #include "runtime/Train/EventFile.h"
 #include "runtime/Core/Crc32c.h"
 #include "runtime/Core/File.h"
-#include "runtime/Core/Print.h"
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace ztc {
@@ -66,16 +66,28 @@ static uint32_t maskedChecksum(const void *data, size_t bytes) {
   return std::rotr(crc32c(data, bytes), 15) + kMaskDelta;
 }
 
-EventFile::~EventFile() {
-  if (descriptor_ >= 0)
-    ::close(descriptor_);
+/// Whether the run that writes this file goes on: it holds a lock on it. File systems without locks know of none.
+static bool isInUse(const std::string &path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return false;
+  const bool isLocked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return isLocked;
 }
 
 Status EventFile::open(const std::string &folder, const std::string &run, bool overwrite) {
   ZTC_RETURN_IF_ERROR(checkWritable(folder).withContext("--tensorboard"));
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listFolder(folder));
   for (const std::string &name : names) {
-    if (name.find("tfevents") == std::string::npos || name.ends_with("." + run))
+    if (name.find("tfevents") == std::string::npos)
+      continue;
+    if (isInUse(folder + "/" + name))
+      return failedPrecondition(
+          fmt::format("--tensorboard: another run is writing into '{}' ({}): wait for its end, or "
+                      "give this one a folder of its own",
+                      folder, name));
+    if (name.ends_with("." + run))
       continue;
     if (!overwrite)
       return failedPrecondition(fmt::format("--tensorboard: '{}' has events of another run ({}), which TensorBoard "
@@ -87,10 +99,13 @@ Status EventFile::open(const std::string &folder, const std::string &run, bool o
   char host[256] = "host";
   (void)::gethostname(host, sizeof host - 1);
   // TensorBoard reads a folder's files in the order of their names: the time comes first.
-  path_ = fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", folder, uint64_t(wallSeconds()), host, ::getpid(), run);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
-    return fileError("write", path_, errno).withContext("--tensorboard");
+  const std::string path =
+      fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", folder, uint64_t(wallSeconds()), host, ::getpid(), run);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    return fileError("write", path, errno).withContext("--tensorboard");
+  (void)::flock(descriptor, LOCK_EX | LOCK_NB);
+  file_.open(descriptor, "the event file " + path, "events");
   writeRecord(encodeEvent(0, kFileVersion, "brain.Event:2"));
   return Status::ok();
 }
@@ -111,18 +126,7 @@ void EventFile::writeRecord(const std::string &event) {
   append(maskedChecksum(&length, sizeof length));
   record += event;
   append(maskedChecksum(event.data(), event.size()));
-  for (size_t at = 0; at < record.size();) {
-    const ssize_t written = ::write(descriptor_, record.data() + at, record.size() - at);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0) {
-      print(stderr, "ztc-run: warning: the events in {} end here: {}\n", path_, std::strerror(errno));
-      ::close(descriptor_);
-      descriptor_ = -1;
-      return;
-    }
-    at += size_t(written);
-  }
+  file_.append(record);
 }
 
 } // namespace ztc

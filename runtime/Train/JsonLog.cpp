@@ -94,9 +94,6 @@ std::string_view JsonObject::end() {
 }
 
 JsonLog::~JsonLog() {
-  if (waits_ && descriptor_ >= 0)
-    if (const int error = writeToFile())
-      close(std::strerror(error));
   const bool isTaken = !writer_ || writer_->end(BackgroundWriter::kPatienceSeconds);
   if (descriptor_ >= 0 && isTaken)
     ::close(descriptor_);
@@ -105,6 +102,7 @@ JsonLog::~JsonLog() {
 }
 
 Status JsonLog::open(const std::string &path, bool append) {
+  file_.close();
   if (descriptor_ >= 0)
     ::close(std::exchange(descriptor_, -1)); // and with it its lock
   path_ = path;
@@ -129,50 +127,28 @@ Status JsonLog::open(const std::string &path, bool append) {
   return Status::ok();
 }
 
-void JsonLog::close(const char *why) {
-  print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_, why);
-  if (!writer_) // else its thread may stand in a write
-    ::close(descriptor_);
-  descriptor_ = -1;
+void JsonLog::endPipe() {
+  print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_,
+        writer_->error() ? std::strerror(writer_->error()) : "nobody reads it");
+  descriptor_ = -1; // not closed: the writer's thread may stand in a write
 }
 
 void JsonLog::write(std::string_view object) {
-  if (descriptor_ < 0)
+  if (!isOpen())
     return;
   isNew_ = false;
-  if (std::exchange(replaces_, false))
-    (void)!::ftruncate(descriptor_, 0); // a device or a pipe has nothing to cut
-  unwritten_.append(object);
-  unwritten_.push_back('\n');
+  line_.assign(object);
+  line_.push_back('\n');
   if (writer_) {
-    if (!writer_->write(unwritten_))
-      close(writer_->error() ? std::strerror(writer_->error()) : "nobody reads it");
-    unwritten_.clear();
+    if (!writer_->write(line_))
+      endPipe();
     return;
   }
-  const int error = writeToFile();
-  if (error && unwritten_.size() > kMostUnreadBytes)
-    close(std::strerror(error));
-  else if (error && !waits_)
-    print(stderr, "ztc-run: warning: the log {} waits: {}; its lines are kept and written as soon as that works\n",
-          path_, std::strerror(error));
-  waits_ = error != 0;
-}
-
-int JsonLog::writeToFile() {
-  size_t done = 0;
-  int error = 0;
-  while (done < unwritten_.size() && !error) {
-    const ssize_t written = ::write(descriptor_, unwritten_.data() + done, unwritten_.size() - done);
-    if (written > 0)
-      done += size_t(written);
-    else if (written == 0)
-      error = ENOSPC;
-    else if (errno != EINTR)
-      error = errno;
-  }
-  unwritten_.erase(0, done);
-  return error;
+  if (std::exchange(replaces_, false))
+    (void)!::ftruncate(descriptor_, 0); // a device has nothing to cut
+  if (descriptor_ >= 0)
+    file_.open(std::exchange(descriptor_, -1), "the log " + path_, "lines");
+  file_.append(line_);
 }
 
 } // namespace ztc

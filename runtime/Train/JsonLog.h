@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/Core/BackgroundWriter.h"
 #include "runtime/Core/Status.h"
+#include "runtime/Train/RecordFile.h"
 #include <cstdint>
 #include <fmt/format.h>
 #include <memory>
@@ -32,8 +33,8 @@ private:
   fmt::basic_memory_buffer<char, 4096> text_;
 };
 
-/// The log file. Lines that cannot be written (the disk is full) are kept, up to 8 MiB, and written as soon as that
-/// works. More than that, or a pipe whose reader stands still, ends the log with one warning, not the run.
+/// The log file. What a full disk does not take waits, as with any RecordFile. A pipe whose reader stands still ends
+/// the log with one warning, not the run.
 class JsonLog {
 public:
   JsonLog() = default;
@@ -43,21 +44,19 @@ public:
   /// Starts a new file, or goes on with the old one where `append`. Nothing changes before the first line: a run that
   /// fails until then leaves an old file as it was, and no new one.
   Status open(const std::string &path, bool append);
-  bool isOpen() const { return descriptor_ >= 0; }
+  bool isOpen() const { return descriptor_ >= 0 || file_.isOpen(); }
   void write(std::string_view object);
 
 private:
-  /// Ends the log: the lines so far are what there is.
-  void close(const char *why);
-  /// Writes what is unwritten of the lines so far; the error number of what kept it from that, or 0.
-  int writeToFile();
+  /// Ends the log of a pipe: the lines so far are what there is.
+  void endPipe();
   std::string path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;                      ///< of a file before its first line, or of a pipe
   std::unique_ptr<BackgroundWriter> writer_; ///< of a pipe or terminal, whose writes would wait for a reader
+  RecordFile file_;                          ///< of all else, from the first line on
   bool isNew_ = false;                       ///< open() made the file and no line is in it
   bool replaces_ = false;                    ///< the old content goes with the first line
-  std::string unwritten_;                    ///< a line for the writer, or what the file has yet to take
-  bool waits_ = false;                       ///< the file takes nothing, and a warning has said so
+  std::string line_;
 };
 
 } // namespace ztc

@@ -58,6 +58,7 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   LoopSettings settings = loopSettings();
   ZTC_RETURN_IF_ERROR(agree(&control_, "samples prepared", prepareSamples()));
   writer_.emplace(session_->canReadConcurrently());
+  noteFirstCheckpoint();
   LoopHooks hooks = loopHooks();
   LoopPosition position;
   if (resumed_)

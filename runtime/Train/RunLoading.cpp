@@ -6,6 +6,7 @@
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Format/UpdateTime.h"
 #include "runtime/Ranks/Agreement.h"
+#include "runtime/Train/OutputFiles.h"
 #include "runtime/Train/RunStages.h"
 #include <algorithm>
 #include <cmath>
@@ -172,6 +173,8 @@ Status RunStages::prepareOutput(const plan::Plan &plan) {
   const uint64_t end = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
   ZTC_RETURN_IF_ERROR(output_.prepare(plan, resumed_, end - std::min(end, facts_.firstStep)));
   facts_.run = output_.run();
+  ZTC_RETURN_IF_ERROR(
+      agree(&control_, "output files", ranks_.isFirst() ? checkOutputFiles(options_, plan) : Status::ok()));
   ZTC_RETURN_IF_ERROR(output_.openLog(log_));
   Status opened;
   if (ranks_.isFirst() && !options_.tensorboard.empty())

@@ -10,6 +10,17 @@
 
 namespace ztc {
 
+static void noteLastCheckpoint(const std::string &path) {
+  setInterruptedText("ended without another checkpoint; the last one is " + path);
+}
+
+void RunStages::noteFirstCheckpoint() const {
+  if (resumed_)
+    noteLastCheckpoint(resumed_->path);
+  else if (!output_.saveFolder().empty())
+    setInterruptedText("ended without a checkpoint; none was written before");
+}
+
 Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   control_.progress().enterPhase("saving");
   TrainerState state;
@@ -36,7 +47,8 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   // What lies below the device is read where it is: moves that are still on their way come first.
   if (session_->lower())
     ZTC_RETURN_IF_ERROR(session_->synchronize());
-  writer_->begin(session_->concurrentState(), std::move(state), output_.saveFolder(), output_.saveOptions(kind));
+  writer_->begin(session_->concurrentState(), std::move(state), output_.saveFolder(), output_.saveOptions(kind),
+                 kind == SaveKind::Good ? noteLastCheckpoint : nullptr);
   return Status::ok();
 }
 

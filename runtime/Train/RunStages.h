@@ -74,6 +74,8 @@ private:
   /// Writes the weights of a run that has diverged, which may be broken: where no `--keep` counts them and no
   /// `--resume` takes them.
   Status saveDiverged(const LoopPosition &position);
+  /// For a second SIGINT before a checkpoint is written: the one that is resumed, or that there is none.
+  void noteFirstCheckpoint() const;
   /// Waits for the one on its way, if there is one.
   Status awaitSave();
   /// The same between two steps: a full disk costs this checkpoint, not the run.

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Two ranks of one launcher: they train, they stop together, and when one breaks all end with its name."""
+import array
 import os
 import re
 import signal
 import time
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, run, scratch, wait_until
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, read_safetensors, run, scratch, wait_until, write_safetensors
 
 data = GOLDEN / "grouped" / "data.safetensors"
 COLLECTIVE = r"all_gather|reduce_scatter|all_reduce"
@@ -73,6 +74,24 @@ with scratch() as work:
         time.sleep(0.2)
         running.process.send_signal(signal.SIGINT)
         check("SIGINT twice: ends at once", running.finish(5) == 1, running.err)
+        check("SIGINT twice: a line says so, where ranks cannot", running.err == "ztc-run: interrupted again: ended at once\n", running.err)
+
+    # Steps of seconds, at whose end the first SIGINT would be heard.
+    many = work / "many.safetensors"
+    write_safetensors(many, {name: ([shape[0] * 2500, *shape[1:]], array.array("q", values) * 2500) for name, (shape, values) in read_safetensors(data).items()})
+    for name, launched, expected, arguments in (("one rank", [], -signal.SIGINT, []), ("two ranks", ["--ranks=2"], 1, []),
+                                                ("without checkpoints", ["--ranks=2"], 1, ["--no-save"])):
+        save, log = work / f"twice-{name.replace(' ', '-')}", work / f"twice-{name}.log"
+        saving = arguments or [f"--save={save}", "--save-every=1"]
+        with Running([BIN / "ztc-run", plan, "--device=cpu", "--lr=2e-3", *launched, "--steps=1000000", "--accumulate=10000", f"--data={many}", f"--log-json={log}", *saving]) as running:
+            begun = wait_until(lambda: steps_in(log) == 1 and (arguments or (save / "step-00000001").exists()), 120)
+            running.process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            check(f"SIGINT twice, {name}: the first one waits for the step's end", begun and running.process.poll() is None, running.err)
+            running.process.send_signal(signal.SIGINT)
+            status = running.finish(10)
+        said = "ended at once" if arguments else f"ended without another checkpoint; the last one is {save}/step-00000001"
+        check(f"SIGINT twice, {name}: it says what is lost", status == expected and running.err == f"ztc-run: interrupted again: {said}\n", (status, running.err))
 
     with start("orphans", "--no-save") as running:
         check("the launcher killed: the run begins", is_under_way(running))

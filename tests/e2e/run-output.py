@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Output folders: one run at a time, nothing empty after a failed run, and a disk that fills up while a run goes on."""
 import contextlib
+import json
 import os
 import signal
+import struct
 import subprocess
 
+from event_files import events
 from support import BIN, GOLDEN, Running, check, compile_golden, finish, run, scratch, wait_until
 
 DATA = f"--data={GOLDEN / 'grouped' / 'data.safetensors'}"
@@ -88,6 +91,46 @@ with scratch() as work, contextlib.ExitStack() as stack:
         step = int(checkpoints(folder)[0][5:])
         run("ztc-run", plan, DATA, "--device=cpu", "--steps=1000000", f"--stop-after={step + 1}", f"--resume={folder}", f"--save={folder}")
         check("the run goes on from it", checkpoints(folder)[-1] == f"step-{step + 1:08}", checkpoints(folder))
+
+# A disk that fills up under a log and an event file: what it does not take waits, and is written once there is room.
+with scratch() as work, contextlib.ExitStack() as stack:
+    disk = work / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True).returncode != 0:
+        print("left out (needs root and tmpfs): a log on a disk that fills up")
+    else:
+        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+        plan, screen, log, folder = compile_golden(work, "grouped"), work / "screen", disk / "log", disk / "events"
+
+        def whole_lines():
+            """The steps of the log so far, whose every line is whole."""
+            text = log.read_text()
+            return [json.loads(x).get("step") for x in text.splitlines()][1:] if text.endswith("\n") else None
+
+        def points(path):
+            return [(step, value) for step, tag, value in events(path) if tag == "train/loss"]
+
+        with endless(plan, screen, "--no-save", f"--log-json={log}", f"--tensorboard={folder}", "--log-every=20") as child:
+            check("a log and events", wait_until(lambda: log.exists() and len(whole_lines() or []) > 3, 60))
+            with open(disk / "filler", "ab", buffering=0) as out, contextlib.suppress(OSError):
+                while True:
+                    out.write(bytes(4096))
+            waits = wait_until(lambda: screen.read_text().count(" waits: ") == 2, 60)
+            (events_file,) = folder.iterdir()
+            said = [x for x in screen.read_text().splitlines() if " waits: " in x]
+            check("each says once that it waits", waits and all(x.startswith("ztc-run: warning: ") and "No space left" in x for x in said) and str(log) in said[0] + said[1]
+                  and str(events_file) in said[0] + said[1], said)
+            frozen = log.read_bytes(), events_file.read_bytes()
+            wait_until(lambda: False, 0.5)
+            check("lines and events at their ends are whole", frozen == (log.read_bytes(), events_file.read_bytes()) and whole_lines() and points(events_file), len(frozen[0]))
+            (disk / "filler").unlink()
+            check("with room they are written", wait_until(lambda: screen.read_text().count("is whole again") == 2, 60), screen.read_text()[-500:])
+            os.kill(child.pid, signal.SIGTERM)
+            check("the run ends as ever", child.finish(60) == 3, screen.read_text()[-500:])
+        found = [json.loads(x) for x in log.read_text().splitlines()]
+        steps = [(x["step"], struct.unpack("<f", struct.pack("<f", x["loss"]))[0]) for x in found if "loss" in x]
+        check("no step is missing in the log", len(steps) > 5 and [step for step, _ in steps[:-1]] == list(range(19, 20 * len(steps) - 1, 20)), steps[:3] + steps[-3:])
+        check("the events are the log's", points(events_file) == steps, (len(points(events_file)), len(steps)))
 
 # A disk that refuses every write for a while, as a network disk whose server is away: not space, but EROFS.
 with scratch() as work, contextlib.ExitStack() as stack:

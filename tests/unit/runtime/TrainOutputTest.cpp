@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
@@ -124,7 +125,7 @@ TEST(TrainJsonLog, LinesOfAFullDiskAreWrittenOnceThereIsSpace) {
     log.write("{2}");
     log.write("{3}");
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-    EXPECT_EQ(contents(path), "{1}\n{2");
+    EXPECT_EQ(contents(path), "{1}\n"); // a reader finds whole lines
     log.write("{4}");
     EXPECT_EQ(contents(path), "{1}\n{2}\n{3}\n{4}\n");
   }
@@ -195,7 +196,44 @@ TEST(TrainSignals, ASignalSetsAFlagAndASecondInterruptEnds) {
   std::raise(SIGINT);
   EXPECT_EQ(stopSignal(), SIGINT);
   EXPECT_STREQ(stopSignalName(SIGINT), "SIGINT");
-  EXPECT_EXIT(std::raise(SIGINT), testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(std::raise(SIGINT), testing::KilledBySignal(SIGINT), "^$");
+  clearStopSignal();
+}
+
+TEST(TrainSignals, ASecondInterruptSaysWhatIsLost) {
+  installStopSignals();
+  const auto interruptTwice = [](std::initializer_list<std::string_view> texts) {
+    clearStopSignal();
+    sayWhenInterruptedAgain();
+    for (const std::string_view text : texts)
+      setInterruptedText(text);
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+  };
+  EXPECT_EXIT(interruptTwice({"first", "second", "the last one is ck/step-00000010"}), testing::KilledBySignal(SIGINT),
+              "^\n?ztc-run: interrupted again: the last one is ck/step-00000010\n$");
+  const std::string endless(size_t(1) << 16, 'x');
+  EXPECT_EXIT(interruptTwice({endless}), testing::KilledBySignal(SIGINT), "again: x+\\.\\.\\. .*bytes more.\n$");
+  clearStopSignal();
+}
+
+TEST(TrainSignals, ATerminalThatStandsStillDoesNotKeepItFromEnding) {
+  const auto interruptTwice = [] {
+    int ends[2];
+    if (pipe2(ends, O_NONBLOCK) != 0)
+      _exit(1);
+    const std::string full(4096, 'x');
+    while (write(ends[1], full.data(), full.size()) > 0) {
+    }
+    fcntl(ends[1], F_SETFL, 0); // nobody reads, and a write would wait
+    dup2(ends[1], STDERR_FILENO);
+    installStopSignals();
+    clearStopSignal();
+    sayWhenInterruptedAgain();
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+  };
+  EXPECT_EXIT(interruptTwice(), testing::KilledBySignal(SIGINT), "");
   clearStopSignal();
 }
 
