@@ -139,7 +139,9 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
   const BlockNames &names = decoder.names;
   int64_t hidden = decoder.hidden;
   std::string own = inside(path, names.experts), module = inside(own, std::to_string(index));
-  if (names.expertsAreStacked || checkpoint.has(inside(path, names.expertsGateUp))) {
+  // Programs that quantise linear modules make one of each expert's matrices, whatever the model type has.
+  const bool isOneByOne = checkpoint.has(inside(module, names.expertGate) + ".weight");
+  if (!isOneByOne && (names.expertsAreStacked || checkpoint.has(inside(path, names.expertsGateUp)))) {
     graph.setScope(checkpoint.ownName(own));
     auto matrix = [&](const std::string &name, int64_t out, int64_t in) {
       // transformers has rows there for those that hand on what they read.

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 
-from support import GOLDEN, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
+from support import GOLDEN, ROOT, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
 
 PLACE = GOLDEN / "quantized-checkpoints"
 
@@ -42,19 +42,27 @@ class Folder:
             config(text)
             (copy / "config.json").write_text(json.dumps(text))
         if change:
-            data = (copy / "model.safetensors").read_bytes()
-            size = int.from_bytes(data[:8], "little")
-            header = json.loads(data[8:8 + size])
-            header.pop("__metadata__", None)
-            tensors = {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]) for name, t in header.items()}
+            tensors = raw_tensors(copy / "model.safetensors")
             change(tensors)
-            body, head = b"", {}
-            for name, (kind, shape, piece) in tensors.items():
-                head[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(piece)]}
-                body += piece
-            text = json.dumps(head).encode()
-            (copy / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
+            write_raw(copy / "model.safetensors", tensors)
         return copy
+
+
+def raw_tensors(path):
+    """name: (type, shape, bytes) of a file in safetensors."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    return {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
+            for name, t in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
+
+
+def write_raw(path, tensors):
+    body, head = b"", {}
+    for name, (kind, shape, piece) in tensors.items():
+        head[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(piece)]}
+        body += piece
+    text = json.dumps(head).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + body)
 
 
 def hashes(folder, names):
@@ -89,14 +97,8 @@ def numbers(folder):
     narrow = folder.work / "narrow"
     folder.compile(folder.work / "narrow.bin", precision="bf16")
     _, rounded = folder.train(folder.work / "narrow.bin", f"--export={narrow}")
-    types = {kind for kind, _, _ in header_of(narrow).values()}
+    types = {kind for kind, _, _ in raw_tensors(narrow / "model.safetensors").values()}
     check(f"{folder.name}: bf16, exported in the model's type", abs(rounded - loss) <= 1e-2 * loss and types == {"BF16"}, (rounded, loss, types))
-
-
-def header_of(folder):
-    data = (folder / "model.safetensors").read_bytes()
-    header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
-    return {name: (t["dtype"], t["shape"], t["data_offsets"]) for name, t in header.items() if name != "__metadata__"}
 
 
 def adapters(folder):
@@ -143,6 +145,44 @@ def kept(folder):
         run("ztc-run", plan, f"--data={folder.data}", "--steps=1", "--lr=0", "--no-save", f"--log-json={folder.work / name}.jsonl", *where, env=env)
         found.append(read_log(folder.work / f"{name}.jsonl")[1][0]["loss"])
     check(f"{folder.name}: kept in mxfp4 on a GPU", abs(found[0] - found[1]) <= 1e-3 * found[0], found)
+
+
+def one_by_one(work):
+    """Stacks of experts as modules of their own, as programs that quantise linear modules leave them."""
+    for name, turned in (("llama4", True), ("mistral4", False)):
+        source, folder = ROOT / "tests/folders" / name, work / name
+        tensors = raw_tensors(source / "model.safetensors")
+
+        def split(stack):
+            """Matrices (outputs, inputs) of two bytes an element."""
+            kind, (count, rows, columns), data = stack
+            for e in range(count):
+                part = data[2 * e * rows * columns:2 * (e + 1) * rows * columns]
+                if turned:
+                    part = b"".join(part[2 * (r * columns + c):2 * (r * columns + c) + 2] for c in range(columns) for r in range(rows))
+                yield kind, [columns, rows] if turned else [rows, columns], part
+        for key in [n for n in tensors if n.endswith(".experts.gate_up_proj")]:
+            module = key.removesuffix("gate_up_proj")
+            for e, (kind, (rows, columns), data) in enumerate(split(tensors.pop(key))):
+                for part, half in (("gate", data[:len(data) // 2]), ("up", data[len(data) // 2:])):
+                    tensors[f"{module}{e}.{part}_proj.weight"] = (kind, [rows // 2, columns], half)
+            for e, matrix in enumerate(split(tensors.pop(f"{module}down_proj"))):
+                tensors[f"{module}{e}.down_proj.weight"] = matrix
+        folder.mkdir()
+        shutil.copy(source / "config.json", folder)
+        write_raw(folder / "model.safetensors", tensors)
+        losses = []
+        for model in (source, folder):
+            run("ztc", "compile", model, "-o", work / "plan.bin", "--target=host", "--batch=2", "--seq=12", "--precision=fp32")
+            run("ztc-run", work / "plan.bin", f"--data={data_of(work, 2, 12, 31)}", "--steps=1", "--lr=1e-3", "--device=cpu", "--no-save", f"--log-json={work / 'log'}", "--overwrite")
+            losses.append([(s["loss"], s["grad_norm"]) for s in read_log(work / "log")[1]])
+        close = all(abs(a - b) <= 1e-6 * abs(b) for one, two in zip(*losses, strict=True) for a, b in zip(one, two, strict=True))
+        check(f"{name}: experts one by one", close and losses[0], losses)
+
+
+def data_of(work, rows, columns, vocabulary):
+    write_safetensors(work / "rows.safetensors", {key: ([1, rows, columns], array.array("q", [i * i * 7 % vocabulary for i in range(rows * columns)])) for key in ("input_ids", "labels")})
+    return work / "rows.safetensors"
 
 
 def refusals(work):
@@ -203,5 +243,7 @@ with scratch() as work:
         (work / "kept").mkdir()
         for name in ("gpt-oss", "mxfp4"):
             kept(Folder(name, work / "kept"))
+        (work / "apart").mkdir()
+        one_by_one(work / "apart")
         refusals(work)
 finish()
