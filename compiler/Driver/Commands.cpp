@@ -289,6 +289,7 @@ int runCompile(const CompileOptions &given) {
     return fail("the step needs " + formatSize(needed) + " (arena " + formatSize(memory->arenaBytes) + ", reserve " +
                 formatSize(reserve) + "), " + std::to_string(needed - options.memoryBudget) +
                 " bytes more than --mem=" + formatSize(options.memoryBudget) + "; --recompute=auto finds what fits");
+  const TemporaryOutput temporary(options.output);
   if (Status written = writePlanFile(*plan, options.output); !written.isOk())
     return fail(written.message());
   noteTooLarge(options, needed);

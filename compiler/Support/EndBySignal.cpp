@@ -26,9 +26,9 @@ struct Entry {
   enum State { Free, Changing, Set, Taken };
   std::atomic<int> state{Free};
   pid_t owner = 0;
-  pid_t child = 0; ///< 0: a folder
+  pid_t child = 0; ///< 0: a file or folder
   int signal = 0;
-  char folder[kLongestPath] = "";
+  char path[kLongestPath] = "";
 };
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
 
@@ -104,13 +104,15 @@ void cleanUp() {
     int expected = Entry::Set;
     if (entry.child || entry.owner != self || !entry.state.compare_exchange_strong(expected, Entry::Taken))
       continue;
+    if (unlink(entry.path) == 0) // a file
+      continue;
     // Aside first: what still writes, a thread or an assembler, finds no folder to make files in.
     char aside[kLongestPath + kAside.size()];
-    const size_t length = strnlen(entry.folder, kLongestPath - 1);
-    std::memcpy(aside, entry.folder, length);
+    const size_t length = strnlen(entry.path, kLongestPath - 1);
+    std::memcpy(aside, entry.path, length);
     std::memcpy(aside + length, kAside.data(), kAside.size());
     aside[length + kAside.size()] = 0;
-    removeTree(AT_FDCWD, rename(entry.folder, aside) == 0 ? aside : entry.folder, 0);
+    removeTree(AT_FDCWD, rename(entry.path, aside) == 0 ? aside : entry.path, 0);
   }
   isClean = true;
 }
@@ -131,10 +133,10 @@ void onCrash(void *) {
 
 } // namespace
 
-SignalEntry::SignalEntry(pid_t child, int signal, const std::string &folder) {
+SignalEntry::SignalEntry(pid_t child, int signal, const std::string &path) {
   while (ending) // the process is about to end, and has seen to what it takes along
     pause();
-  if (folder.size() >= kLongestPath)
+  if (path.size() >= kLongestPath)
     return;
   for (int i = 0; i < kEntries && index_ < 0; ++i) {
     Entry &entry = entries[size_t(i)];
@@ -144,7 +146,7 @@ SignalEntry::SignalEntry(pid_t child, int signal, const std::string &folder) {
     entry.owner = getpid();
     entry.child = child;
     entry.signal = signal;
-    std::memcpy(entry.folder, folder.c_str(), folder.size() + 1);
+    std::memcpy(entry.path, path.c_str(), path.size() + 1);
     entry.state = Entry::Set;
     index_ = i;
   }

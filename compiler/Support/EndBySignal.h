@@ -1,4 +1,4 @@
-// What a program that a signal ends takes along: folders of a short while, processes that it has begun.
+// What a program that a signal ends takes along: files and folders of a short while, processes that it has begun.
 #pragma once
 #include <string>
 #include <sys/types.h>
@@ -6,8 +6,8 @@
 namespace ztc {
 
 /// For a program's main: from now on SIGINT, SIGTERM, SIGHUP (unless it is ignored: nohup), SIGPIPE and a crash end
-/// first the processes of every EndedBySignal, then remove the folders of every RemovedBySignal, with all in them, and
-/// then end the program as they did before. A library's user has signals of its own, and calls this or not.
+/// first the processes of every EndedBySignal, then remove what every RemovedBySignal names, and then
+/// end the program as they did before. A library's user has signals of its own, and calls this or not.
 void cleanUpBySignal();
 
 /// The same for a process that a fork has just made, and for SIGTERM alone, whatever that did before: nothing of what
@@ -22,19 +22,18 @@ public:
   SignalEntry &operator=(const SignalEntry &) = delete;
 
 protected:
-  SignalEntry(pid_t child, int signal, const std::string &folder);
+  SignalEntry(pid_t child, int signal, const std::string &path);
   ~SignalEntry();
 
 private:
   int index_ = -1; ///< -1: none
 };
 
-/// While it lives a signal removes the folder, which need not be there. Only of the process that made this: a process
-/// forked from it leaves the folder.
+/// While it lives a signal removes a file, or a folder with all in it, which need not be there. Only of the process
+/// that made this: a process forked from it leaves it.
 class RemovedBySignal : SignalEntry {
 public:
-  /// `folder` is an absolute path.
-  explicit RemovedBySignal(const std::string &folder) : SignalEntry(0, 0, folder) {}
+  explicit RemovedBySignal(const std::string &path) : SignalEntry(0, 0, path) {}
 };
 
 /// While it lives a signal ends the child: by `signal` and, where it does not end within a second, by SIGKILL.

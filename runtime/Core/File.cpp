@@ -1,4 +1,5 @@
 #include "runtime/Core/File.h"
+#include "runtime/Core/TemporaryName.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -215,7 +216,7 @@ Status replaceFile(const std::string &given, const std::function<Status(const Fi
     return write(device);
   }
   ZTC_ASSIGN_OR_RETURN(const std::string path, replaceablePath(given));
-  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
+  const std::string temporary = temporaryName(path);
   Status done = [&]() -> Status {
     StatusOr<File> file = File::open(temporary, File::Mode::Create);
     if (!file.isOk())

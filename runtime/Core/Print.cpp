@@ -1,5 +1,7 @@
 #include "runtime/Core/Print.h"
 #include "runtime/Core/BackgroundWriter.h"
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -30,6 +32,14 @@ Streams &streams() {
   return all;
 }
 
+std::atomic<int> outputError{0};
+
+void noteOutputError(int number) {
+  int none = 0;
+  if (number != EPIPE && number != EIO)
+    outputError.compare_exchange_strong(none, number);
+}
+
 /// Whether both lead to one place, so that the order of their lines matters.
 bool areOneFile(int one, int other) {
   struct stat a{}, b{};
@@ -55,8 +65,16 @@ void printText(std::FILE *to, std::string_view text) {
       return;
     }
   }
-  (void)!std::fwrite(text.data(), 1, text.size(), to);
-  std::fflush(to);
+  const bool isTaken = std::fwrite(text.data(), 1, text.size(), to) == text.size();
+  const int number = errno;
+  if (std::fflush(to) != 0)
+    noteOutputError(to == stdout ? errno : 0);
+  else if (!isTaken && to == stdout)
+    noteOutputError(number);
+}
+
+int standardOutputError() {
+  return outputError;
 }
 
 size_t unreadBytes(std::FILE *to) {
@@ -89,6 +107,8 @@ OutputInBackground::~OutputInBackground() {
     err->end(BackgroundWriter::kPatienceSeconds);
   if (out && out != err)
     out->end(BackgroundWriter::kPatienceSeconds);
+  if (out)
+    noteOutputError(out->error());
 }
 
 /// Bytes of the UTF-8 sequence at the front, 0 where there is none.

@@ -10,6 +10,7 @@
 #include "runtime/Train/Signals.h"
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -226,6 +227,22 @@ int describeData(const DataQuestion &question) {
 
 } // namespace
 
+/// `status`, unless what was printed did not arrive: an error of a program whose text is what it was asked for, and a
+/// warning of a run that trains.
+static int withOutput(int status, bool isText = true) {
+  const int number = standardOutputError();
+  if (number == 0)
+    return status;
+  if (!isText) {
+    print(stderr, "ztc-run: warning: standard output has not taken all of what the run says: {}\n",
+          std::strerror(number));
+    return status;
+  }
+  const int failed =
+      report(resourceExhausted(fmt::format("cannot write to standard output: {}", std::strerror(number))), kFailed);
+  return status == kDone ? failed : status;
+}
+
 static int runProgram(int argc, char **argv) {
   openStandardStreams();
   allowManyFiles();
@@ -234,18 +251,19 @@ static int runProgram(int argc, char **argv) {
     return report(parsed.status(), kUsage);
   if (auto *text = std::get_if<CommandLineText>(&*parsed)) {
     print(stdout, "{}", text->text);
-    return kDone;
+    return withOutput(kDone);
   }
   if (std::holds_alternative<LibraryQuestion>(*parsed)) {
     print(stdout, "{}", libraryReport(readEnvironment()));
-    return kDone;
+    return withOutput(kDone);
   }
   if (const auto *question = std::get_if<LinkQuestion>(&*parsed))
-    return measureLinks(question->disk);
+    return withOutput(measureLinks(question->disk));
   if (const auto *question = std::get_if<DataQuestion>(&*parsed))
-    return describeData(*question);
+    return withOutput(describeData(*question));
   installStopSignals();
-  return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
+  const RunOptions &options = std::get<RunOptions>(*parsed);
+  return withOutput(run(options, {argv, argv + argc}), !options.trains());
 }
 
 int main(int argc, char **argv) { // NOLINT(bugprone-exception-escape): a message that cannot be made ends the process

@@ -209,4 +209,21 @@ with scratch() as work, contextlib.ExitStack() as stack:
             (disk / "filler").unlink()
             status = child.finish(60)
             check("with room it goes where it was meant for", status == 0 and (disk / "model/model.safetensors").read_bytes() == want, (status, screen.read_text()[-500:]))
+
+# A standard output that takes nothing: text that was asked for is an error, what a run says beside its work a warning; a reader that has gone wants no more.
+with scratch() as work:
+    plan = compile_golden(work, "grouped")
+    text = [("text", [plan, "--device=cpu", "--generate=4", "--prompt=1 2 3"]), ("an evaluation", [plan, "--device=cpu", "--eval-only", f"--eval-data={GOLDEN / 'grouped' / 'data.safetensors'}"]),
+            ("a description of data", ["--describe-data=16,256", DATA]), ("help", ["--help"])]
+    trained = [plan, DATA, "--device=cpu", "--steps=2", f"--save={work / 'ck'}"]
+    for name, command in [*text, ("a run", trained)]:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(BIN / "ztc-run"), *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True)
+        status, said = (0, "warning: standard output has not taken all") if command is trained else (1, "error: cannot write to standard output")
+        check(f"{name} into a full standard output", done.returncode == status and done.stderr.count("\n") == 1 and said in done.stderr and "No space left" in done.stderr,
+              (done.returncode, done.stderr))
+    check("the run is saved all the same", checkpoints(work / "ck") == ["step-00000002"], checkpoints(work / "ck"))
+    for name, command in text:
+        done = subprocess.run(["sh", "-c", '"$@" | true', "sh", str(BIN / "ztc-run"), *map(str, command)], capture_output=True, text=True)
+        check(f"{name} for a reader that has gone", done.stderr == "", done.stderr)
 finish()

@@ -1,7 +1,9 @@
 // Signals that end a program which has folders of a short while and children; each program is a process of its own.
 #include "compiler/Support/EndBySignal.h"
 #include "compiler/Support/ChildProgram.h"
+#include "compiler/Support/OutputFile.h"
 #include "compiler/Support/ScratchFolder.h"
+#include "runtime/Core/File.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -83,6 +85,26 @@ TEST_F(EndBySignal, FoldersGoWithAllInThemAndWhatLinksLeadToStays) {
     EXPECT_EQ(entries(), 1u) << signal;
   }
   EXPECT_TRUE(llvm::sys::fs::exists(outside + "/file"));
+}
+
+TEST_F(EndBySignal, AFileThatIsHalfWrittenGoes) {
+  const std::string path = folder_ + "/plan.bin";
+  ASSERT_TRUE(writeFile(path, "old"));
+  const int status = statusOfProcess([&] {
+    std::signal(SIGTERM, SIG_DFL);
+    cleanUpBySignal();
+    const TemporaryOutput temporary(path);
+    (void)replaceFile(path, [](const File &file) {
+      (void)file.writeAt(0, "new", 3);
+      raise(SIGTERM);
+      return Status::ok();
+    });
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(entries(), 1u);
+  uint64_t size = 0;
+  EXPECT_FALSE(llvm::sys::fs::file_size(path, size));
+  EXPECT_EQ(size, 3u);
 }
 
 TEST_F(EndBySignal, AnIgnoredSignalStaysIgnored) {
