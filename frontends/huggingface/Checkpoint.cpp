@@ -50,7 +50,7 @@ bool Checkpoint::has(const std::string &name) const {
 bool Checkpoint::differ(const std::string &name, const std::string &other) const {
   if (!has(name) || !has(other))
     return false;
-  if (matrices.find(ownName(name)) || matrices.find(ownName(other))) // nobody stores one tensor in two forms
+  if (matrices.find(ownName(name)) || matrices.find(ownName(other))) // one tensor is not stored in two forms
     return true;
   auto one = *files->find(ownName(name)), two = *files->find(ownName(other));
   auto left = one.file->data(*one.tensor), right = two.file->data(*two.tensor);

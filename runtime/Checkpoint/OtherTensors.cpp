@@ -82,10 +82,8 @@ StatusOr<OtherTensors> OtherTensors::open(const plan::Plan &plan, const std::str
         others.tensors_.push_back(
             {{tensor.name, tensor.type, tensor.shape, tensor.typeName, tensor.bytes}, bytesOf(found)});
   for (const auto &[name, matrix] : matrices.all()) {
-    if (names.contains(name))
+    if (names.contains(name) || !matrix.problem.empty())
       continue;
-    if (!matrix.problem.empty())
-      return failedPrecondition(matrix.codes.file->path() + ": " + matrix.problem);
     others.tensors_.push_back({{name, config.type, matrix.shape}, {}, &matrix});
   }
   std::ranges::sort(others.tensors_, {}, [](const CopiedTensor &tensor) { return tensor.spec.name; });

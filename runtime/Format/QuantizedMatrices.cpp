@@ -372,7 +372,9 @@ QuantizedMatrices::QuantizedMatrices(const SafetensorsCollection &files, const Q
         continue;
       Description description(files, config, form.name, form.format, {file.get(), &tensor});
       form.describe(description, form.name);
-      parts_.insert(description.parts().begin(), description.parts().end());
+      if (description.matrix()
+              .problem.empty()) // else they are tensors as any other, where no parameter is made of them
+        parts_.insert(description.parts().begin(), description.parts().end());
       matrices_.emplace(std::move(form.name), std::move(description.matrix()));
     }
 }

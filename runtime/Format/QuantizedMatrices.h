@@ -43,7 +43,7 @@ public:
   const QuantizedMatrix *find(std::string_view name) const;
   /// A parameter by its own name, or else by the first of its tied names that is there.
   const QuantizedMatrix *find(const plan::Parameter &parameter) const;
-  /// Whether a tensor of the checkpoint is a part of one, or scales what one is multiplied with.
+  /// Whether a tensor of the checkpoint is a part of one without a problem, or scales what one is multiplied with.
   bool isPart(std::string_view tensor) const;
   const std::map<std::string, QuantizedMatrix, std::less<>> &all() const { return matrices_; }
 

@@ -101,6 +101,25 @@ def numbers(folder):
     check(f"{folder.name}: bf16, exported in the model's type", abs(rounded - loss) <= 1e-2 * loss and types == {"BF16"}, (rounded, loss, types))
 
 
+def others(folder):
+    """Weights that the model does not have go along in full; codes that do not fit their scales as they are."""
+    def change(tensors):
+        for part in ("weight", "weight_scale_inv"):
+            tensors[f"model.layers.1.enorm.{part}"] = tensors[f"model.layers.0.mlp.up_proj.{part}"]
+        kind, shape, data = tensors["model.layers.0.mlp.up_proj.weight"]
+        tensors["model.layers.1.odd.weight"] = (kind, shape, data[::-1])
+        tensors["model.layers.1.odd.weight_scale_inv"] = ("F32", [7], bytes(28))
+    plan, export = folder.work / "plan.bin", folder.work / "others"
+    folder.compile(plan, model=folder.damaged(change))
+    folder.train(plan, f"--export={export}", "--shard-size=1GB")
+    tensors = {}
+    for file in export.glob("*.safetensors"):
+        tensors |= raw_tensors(file)
+    halves = [[x & 0x7fff and x for x in array.array("H", tensors[name][2])] for name in ("model.layers.1.enorm.weight", "model.layers.0.mlp.up_proj.weight")]  # a step makes 0 of -0
+    check("others: in full, in the model's type", halves[0] == halves[1] and tensors["model.layers.1.enorm.weight"][0] == "BF16" and "model.layers.1.enorm.weight_scale_inv" not in tensors, list(tensors))
+    check("others: as they are", tensors["model.layers.1.odd.weight"][0] == "F8_E4M3" and tensors["model.layers.1.odd.weight_scale_inv"][1] == [7], list(tensors))
+
+
 def adapters(folder):
     """LoRA beside the numbers, and beside nf4 that is made of them."""
     for words in ([], ["--quantize=nf4"], ["--quantize=int8", "--zero=3"]):
@@ -245,5 +264,6 @@ with scratch() as work:
             kept(Folder(name, work / "kept"))
         (work / "apart").mkdir()
         one_by_one(work / "apart")
+        others(Folder("fp8-blocks", work / "apart"))
         refusals(work)
 finish()
