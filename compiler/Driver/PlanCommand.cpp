@@ -10,9 +10,11 @@
 #include "compiler/Report/Choices.h"
 #include "compiler/Report/Report.h"
 #include "compiler/Support/WorkerProcesses.h"
+#include "frontends/huggingface/Folder.h"
 #include "runtime/Core/NearestName.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/DeviceReserve.h"
+#include "runtime/Format/QuantizedMatrices.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -482,6 +484,10 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   }
   if (options.adjustLrFn != AdjustLr::MatchRmsAdamw && !orthogonalizes(options))
     llvm::errs() << "ztc: note: --adjust-lr-fn has no effect: it is for --optimizer=muon\n";
+  // Weights that are stored so lose nothing; the methods that store all in full pass over it.
+  if (options.quantize == FrozenFormat::Plain && huggingface::isModelFolder(options.input) &&
+      quantizationConfigOf(options.input).method == wordOf(FrozenFormat::Mxfp4))
+    options.quantize = FrozenFormat::Mxfp4;
   if (options.stages.empty())
     options.stages = {0, 1, 2, 3};
   std::set<unsigned> worlds(options.gpus.begin(), options.gpus.end());

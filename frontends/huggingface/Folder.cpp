@@ -88,10 +88,14 @@ Status save(const GraphWriter &graph, const std::string &folder, const std::stri
     llvm::StringRef below = home;
     if (below.consume_front(to) && below.consume_front("/"))
       prefix = below.str() + "/";
-    else
+    else if (model.quantized.empty())
       model.notes.push_back(path + " finds its weights only with --weights=" + folder +
                             ": it is not beside the folder");
   }
+  if (!model.quantized.empty())
+    model.notes.push_back(path + " lacks the " + std::to_string(model.quantized.size()) +
+                          " weights that the folder has in fewer bits: compile it with --weights of a folder that has "
+                          "them in full, as an export");
   std::string bytes = graph.serialise(prefix);
   std::error_code error;
   llvm::ToolOutputFile out(path, error, llvm::sys::fs::OF_None);

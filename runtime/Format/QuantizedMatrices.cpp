@@ -2,6 +2,7 @@
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Core/ShapeText.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
@@ -83,7 +84,7 @@ public:
                      shapeText(tensor.shape), matrix_.codes.tensor->name, shapeText(matrix_.codes.tensor->shape)));
   }
 
-  /// Codes that lie in rows, `perByte` or `bits` each: the sizes of the stored matrices.
+  /// Of codes that lie in rows, `bits` each: the sizes of the stored matrices.
   void setRows(const std::vector<int64_t> &shape) {
     matrix_.shape = shape;
     if (shape.size() < 2 || shape.size() > 3 || productOf(shape) == 0)
@@ -247,7 +248,9 @@ void describeFp4(Description &description, const std::string &name) {
   matrix.bits = 4;
   description.setRows(withLast(shape, shape.back() * 2));
   description.setScales(description.isThere(name + "_scale") ? name + "_scale" : name + "_scale_inv");
-  matrix.format = matrix.scales.kind == NumberTable::E8m0 ? "mxfp4" : "nvfp4";
+  // What is called mxfp4 may be kept as a plan stores it: in blocks of 32 that no row cuts.
+  const bool isMxfp4 = matrix.blockRows == 1 && matrix.blockColumns == kMxfp4Block && matrix.columns % kMxfp4Block == 0;
+  matrix.format = matrix.scales.kind != NumberTable::E8m0 ? "nvfp4" : isMxfp4 ? "mxfp4" : "fp4";
   if (const SafetensorsTensor *factor = description.optionalPart(name + "_global_scale"))
     description.setFactor(*factor, /*divides=*/true);
   if (const SafetensorsTensor *factor = description.optionalPart(name + "_scale_2"))
@@ -314,7 +317,7 @@ void describeBlocks(Description &description, const std::string &name) {
   matrix.bits = 4;
   description.setRows({shape[0], shape[1], shape[2] * 32});
   description.setScales(name + "_scales");
-  if (matrix.scales.kind != NumberTable::E8m0 || matrix.blockColumns != 32)
+  if (matrix.scales.kind != NumberTable::E8m0 || matrix.blockColumns != kMxfp4Block)
     description.fail(fmt::format("'{}_scales' has not a byte for each block", name));
   matrix.isTransposed = true;
   std::swap(matrix.shape[1], matrix.shape[2]);

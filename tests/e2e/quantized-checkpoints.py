@@ -204,6 +204,16 @@ def data_of(work, rows, columns, vocabulary):
     return work / "rows.safetensors"
 
 
+def said_elsewhere(work):
+    """Commands that know of such folders too."""
+    text = run("ztc", "plan", PLACE / "gpt-oss", "--gpu=H100-80GB", "--method=qlora", "--seq=12").stdout
+    check("plan: what is in mxfp4 stays so", "--quantize=mxfp4" in text and "nf4" not in text, text)
+    text = run("ztc", "plan", PLACE / "awq", "--gpu=H100-80GB", "--method=qlora", "--seq=12").stdout
+    check("plan: what is dequantised becomes nf4", "--quantize=nf4" in text, text)
+    said = run("ztc", "compile", PLACE / "awq", "-o", work / "plan.bin", "--batch=1", "--seq=8", "--target=host", f"--save-onnx={work / 'awq.onnx'}").stderr
+    check("--save-onnx: weights that the graph lacks", "lacks the 7 weights that the folder has in fewer bits" in said, said)
+
+
 def refusals(work):
     """Each names what is wrong, ends with 1 and leaves no plan."""
     def refuse(name, folder, words, change=None, config=None):
@@ -265,5 +275,6 @@ with scratch() as work:
         (work / "apart").mkdir()
         one_by_one(work / "apart")
         others(Folder("fp8-blocks", work / "apart"))
+        said_elsewhere(work / "apart")
         refusals(work)
 finish()
