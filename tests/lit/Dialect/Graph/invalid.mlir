@@ -767,7 +767,7 @@ func.func private @f(tensor<4xf32>) -> tensor<4xf32>
 // dequantize: format
 func.func @dequantize(%x: tensor<1140xi8>) {
   // expected-error @+2 {{failed to parse Graph_WeightFormatAttr}}
-  // expected-error @+1 {{expected one of [nf4, int8, nf4_single] for format of a weight in fewer bits, got: fp4}}
+  // expected-error @+1 {{expected one of [nf4, int8, nf4_single, mxfp4] for format of a weight in fewer bits, got: fp4}}
   %0 = graph.dequantize %x format <fp4> : tensor<1140xi8> -> tensor<4x8xf32>
   return
 }
