@@ -46,6 +46,15 @@ static FailureOr<FrozenFormat> keptFormat(MLIRContext *context, const huggingfac
   return *stored;
 }
 
+using TensorsByName = llvm::StringMap<const huggingface::QuantizedTensor *>;
+
+static TensorsByName tensorsByName(const std::vector<huggingface::QuantizedTensor> &tensors) {
+  TensorsByName byName;
+  for (const huggingface::QuantizedTensor &tensor : tensors)
+    byName[tensor.name] = &tensor;
+  return byName;
+}
+
 /// Whether codes of a folder stay what they are, though loading could dequantise them.
 static bool isKept(const huggingface::QuantizedTensor &tensor, const CompileOptions &options) {
   return !tensor.isDequantized ||
@@ -56,13 +65,11 @@ void describeQuantized(ImportReport &report, const std::vector<huggingface::Quan
                        llvm::StringRef dequantizedType, const CompileOptions &options) {
   if (!options.weights.empty())
     return;
-  llvm::StringMap<const huggingface::QuantizedTensor *> byName;
+  const TensorsByName byName = tensorsByName(tensors);
   std::map<std::string, size_t> dequantized; // how many of each format
-  for (const huggingface::QuantizedTensor &tensor : tensors) {
-    byName[tensor.name] = &tensor;
+  for (const huggingface::QuantizedTensor &tensor : tensors)
     if (!isKept(tensor, options))
       ++dequantized[tensor.format];
-  }
   for (ImportReport::Weight &weight : report.weights)
     if (const huggingface::QuantizedTensor *tensor = byName.lookup(weight.name)) {
       weight.source = tensor->path;
@@ -91,9 +98,7 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
       return failure();
     options.quantize = *format;
   }
-  llvm::StringMap<const huggingface::QuantizedTensor *> byName;
-  for (const huggingface::QuantizedTensor &tensor : tensors)
-    byName[tensor.name] = &tensor;
+  const TensorsByName byName = tensorsByName(tensors);
   Builder builder(module.getContext());
   size_t found = 0;
   ArgumentAttributes marks(forward);

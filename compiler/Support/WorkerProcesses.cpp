@@ -27,7 +27,7 @@ std::string contentOfFile(const std::string &path) {
 [[noreturn]] void workInChild(size_t task, const std::string &written, const std::string &messages,
                               WorkSource &source) {
   cleanUpByTermination();
-  prctl(PR_SET_PDEATHSIG, SIGTERM); // without a parent there is no reader for the result
+  prctl(PR_SET_PDEATHSIG, SIGTERM); // the result is for the parent alone
   const int file = open(messages.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0 || dup2(file, STDERR_FILENO) < 0)
     _exit(1);

@@ -41,7 +41,7 @@ StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan 
   if (weights.empty())
     return types;
   const QuantizationConfig config = quantizationConfigOf(weights);
-  ZTC_ASSIGN_OR_RETURN(const auto checkpoint, QuantizedCheckpoint::open(weights, "model", &config));
+  ZTC_ASSIGN_OR_RETURN(const auto checkpoint, QuantizedCheckpoint::open(weights, "model", config));
   const SafetensorsCollection &files = checkpoint->files;
   for (const plan::Parameter &parameter : plan.parameters())
     if (checkpoint->matrices.find(parameter))

@@ -49,7 +49,7 @@ static bool repeats(const Found &found, const std::vector<Found> &parameters) {
 StatusOr<OtherTensors> OtherTensors::open(const plan::Plan &plan, const std::string &weights) {
   OtherTensors others;
   const QuantizationConfig config = quantizationConfigOf(weights);
-  ZTC_ASSIGN_OR_RETURN(others.checkpoint_, QuantizedCheckpoint::open(weights, "model", &config));
+  ZTC_ASSIGN_OR_RETURN(others.checkpoint_, QuantizedCheckpoint::open(weights, "model", config));
   const SafetensorsCollection &files = others.checkpoint_->files;
   const QuantizedMatrices &matrices = others.checkpoint_->matrices;
   std::set<std::string, std::less<>> names;

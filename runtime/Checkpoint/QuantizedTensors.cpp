@@ -99,10 +99,10 @@ private:
 } // namespace
 
 StatusOr<std::shared_ptr<const QuantizedCheckpoint>>
-QuantizedCheckpoint::open(const std::string &path, const std::string &stem, const QuantizationConfig *config) {
+QuantizedCheckpoint::open(const std::string &path, const std::string &stem, const QuantizationConfig &config) {
   ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(path, stem));
   const auto checkpoint = std::make_shared<QuantizedCheckpoint>(QuantizedCheckpoint{std::move(files), {}});
-  checkpoint->matrices = QuantizedMatrices(checkpoint->files, config ? *config : quantizationConfigOf(path));
+  checkpoint->matrices = QuantizedMatrices(checkpoint->files, config);
   return std::shared_ptr<const QuantizedCheckpoint>(checkpoint);
 }
 

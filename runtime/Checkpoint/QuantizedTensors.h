@@ -28,9 +28,9 @@ struct QuantizedCheckpoint {
   SafetensorsCollection files;
   QuantizedMatrices matrices;
 
-  /// `config` says how codes are read; without one that of the config.json beside the weights.
+  /// `config` says how codes are read.
   static StatusOr<std::shared_ptr<const QuantizedCheckpoint>> open(const std::string &path, const std::string &stem,
-                                                                   const QuantizationConfig *config = nullptr);
+                                                                   const QuantizationConfig &config);
 };
 
 /// Null where `checkpoint` does not have the parameter so, else the weight, which keeps the checkpoint. Fails, naming

@@ -59,7 +59,7 @@ class NamedWeights {
 public:
   static StatusOr<NamedWeights> open(const std::string &path, const std::string &stem = "model") {
     const QuantizationConfig config = quantizationConfigOf(path);
-    ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(path, stem, &config));
+    ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(path, stem, config));
     return NamedWeights(std::move(checkpoint), path, config.unsupported);
   }
 
@@ -149,7 +149,7 @@ public:
     const std::string place = pathExists(folder + "/model.safetensors.index.json") ? folder : path;
     auto opened = checkpoints_.find(place);
     if (opened == checkpoints_.end()) {
-      ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(place, "model", &config_));
+      ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(place, "model", config_));
       opened = checkpoints_.emplace(place, std::move(checkpoint)).first;
     }
     return opened->second;

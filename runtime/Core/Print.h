@@ -18,8 +18,8 @@ void print(std::FILE *to, fmt::format_string<Arguments...> text, Arguments &&...
   printText(to, fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-/// The errno of the first text printed to stdout that was not taken, once what was printed in the background has ended;
-/// 0: all was. A reader that has gone (a closed pipe or terminal) wants no more, and is no error.
+/// The errno of the first write to stdout that failed, once the background output has ended; 0: none failed. A pipe or
+/// terminal that was closed does not count.
 int standardOutputError();
 
 /// Bytes printed to `to` that nobody has taken yet: a line that the next one replaces is better left out then.

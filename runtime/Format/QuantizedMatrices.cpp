@@ -188,10 +188,6 @@ uint32_t onesOf(uint32_t bits) {
   return ones;
 }
 
-bool isFp8(const SafetensorsTensor &tensor) {
-  return tensor.typeName == "F8_E4M3" || tensor.typeName == "F8_E5M2";
-}
-
 std::vector<int64_t> withLast(std::vector<int64_t> shape, int64_t last) {
   shape.back() = last;
   return shape;
@@ -355,14 +351,15 @@ Form formOf(const SafetensorsCollection &files, const SafetensorsTensor &tensor)
     return {without("_packed"), "integers", type == "U8" ? describeFp4 : describeIntegers};
   if (tensor.name.ends_with("_blocks") && type == "U8")
     return {without("_blocks"), "mxfp4", describeBlocks};
-  const bool hasScaleInverse = isThere("_scale_inv"), hasScale = hasScaleInverse || isThere("_scale");
-  if (!hasScale || tensor.shape.empty())
+  const bool isBytes = type == "U8" || type == "I8" || type == "F8_E4M3" || type == "F8_E5M2";
+  if (!isBytes || tensor.shape.empty())
+    return {};
+  const bool hasScaleInverse = isThere("_scale_inv");
+  if (!hasScaleInverse && !isThere("_scale"))
     return {};
   if (type == "U8" || (type == "I8" && hasScaleInverse)) // DeepSeek's fp4 is two codes in an i8
     return {tensor.name, "fp4", describeFp4};
-  if (isFp8(tensor) || type == "I8")
-    return {tensor.name, "fp8", describeBytes};
-  return {};
+  return {tensor.name, "fp8", describeBytes};
 }
 
 } // namespace

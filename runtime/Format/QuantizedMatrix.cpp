@@ -1,6 +1,7 @@
 #include "runtime/Format/QuantizedMatrix.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Core/Fp8.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,8 +25,6 @@ ByteMap fp8Map(Fp8Format format) {
     map[code] = fromFp8(uint8_t(code), format);
   return map;
 }
-
-constexpr std::array<float, 16> kE2m1 = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0f, -0.5, -1, -1.5, -2, -3, -4, -6};
 
 /// Where AWQ has the row of each place in a word of 8 rows.
 constexpr std::array<uint32_t, 8> kAwqPlace = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -145,7 +144,7 @@ private:
       return scale(tile, out, stride, [&](uint64_t column) { return float(int8_t(bytes[column])); });
     case QuantizedMatrix::Code::E2m1:
       return scale(tile, out, stride,
-                   [&](uint64_t column) { return kE2m1[uint32_t(bytes[column / 2]) >> (column % 2 * 4) & 15u]; });
+                   [&](uint64_t column) { return e2m1_[uint32_t(bytes[column / 2]) >> (column % 2 * 4) & 15u]; });
     case QuantizedMatrix::Code::Integer:
       return scale(tile, out, stride,
                    [&](uint64_t column) { return float(integerAt(bytes, column * m_.bits, m_.bits)); });
@@ -156,6 +155,7 @@ private:
   uint64_t groups_;
   std::vector<float> scales_, zeros_; ///< of a row, by group
   ByteMap map_{};
+  const std::span<const float> e2m1_ = e2m1Map();
 };
 
 } // namespace

@@ -52,7 +52,7 @@ struct QuantizedMatrix {
   uint64_t blockRows = 1, blockColumns = 1; ///< elements that share a scale
   bool hasTransposedScales = false;         ///< (columns / blockColumns, rows): GPTQ and AWQ
   float scaleFactor = 1, scaleDivisor = 1;  ///< of all scales
-  float zero = 0;                           ///< where there are no others
+  float zero = 0;                           ///< of all codes, without a table of zeros
   std::span<const std::byte> packedZeros;   ///< integers of `bits` bits, in the order that hasTransposedScales says
   uint32_t zeroStep = 0;                    ///< added to each word of packedZeros, or to each zero of 3 bits
   std::span<const std::byte> groupOfColumn; ///< i32: which scale a column has, where they are in no order

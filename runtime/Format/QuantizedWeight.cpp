@@ -219,7 +219,7 @@ uint8_t nearestE2m1(float value) {
 void quantizeMxfp4(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads, std::byte *to) {
   putFloats(to, layout.map, e2m1Map());
   forPieces(layout.elements(), kPiece, threads, [&](uint64_t begin, uint64_t end) {
-    std::vector<float> values(end - begin + 1); // half a byte that nobody reads is 0
+    std::vector<float> values(end - begin + 1); // of an odd count the last byte's other half is 0
     read(begin, end - begin, values.data());
     for (uint64_t first = 0; first < end - begin; first += kMxfp4Block) {
       const uint64_t count = std::min(kMxfp4Block, end - begin - first);

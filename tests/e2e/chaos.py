@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from support import BIN, GOLDEN, Running, check, compile_golden, failures, finish, is_alive, rank_processes, run, scratch, tensor_files, wait_until
+from support import BIN, GOLDEN, Running, check, compile_golden, failures, finish, is_alive, rank_processes, run, scratch, small_disk, tensor_files, wait_until
 
 rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -127,13 +127,9 @@ class Chaos:
 
 with scratch() as work, contextlib.ExitStack() as stack:
     plan, disk = compile_golden(work, "grouped", "--zero=3", batch=1), work / "disk"
-    disk.mkdir()
     events = ["kill_rank", "kill_rank", "kill_launcher", "kill_all", "ask_to_stop", "slow_rank", "stop_all"]
-    if root and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)], capture_output=True).returncode == 0:
-        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+    if small_disk(stack, disk, "16m", "a full disk"):
         events += ["full_disk", "full_disk"]
-    else:
-        print("left out (needs root and tmpfs): a full disk")
     own_network = root and shutil.which("nsenter") and subprocess.run(["unshare", "-n", "ip", "link", "set", "lo", "up"], capture_output=True).returncode == 0
     if own_network:
         events += ["cut_network"]

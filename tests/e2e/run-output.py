@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 from event_files import events
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, run, scratch, wait_until
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, run, scratch, small_disk, wait_until
 
 DATA = f"--data={GOLDEN / 'grouped' / 'data.safetensors'}"
 
@@ -52,11 +52,7 @@ with scratch() as work:
 # A disk that fills up. The run goes on, and saves again once there is room.
 with scratch() as work, contextlib.ExitStack() as stack:
     small, filler = work / "small", work / "small" / "filler"
-    small.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], capture_output=True).returncode != 0:
-        print("left out (needs root and tmpfs): a disk that fills up")
-    else:
-        stack.callback(subprocess.run, ["umount", "-l", str(small)])
+    if small_disk(stack, small, "4m", "a disk that fills up"):
         plan, folder, screen = compile_golden(work, "grouped"), small / "ck", work / "screen"
 
         def fill():
@@ -95,11 +91,7 @@ with scratch() as work, contextlib.ExitStack() as stack:
 # A disk that fills up under a log and an event file: what it does not take waits, and is written once there is room.
 with scratch() as work, contextlib.ExitStack() as stack:
     disk = work / "disk"
-    disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True).returncode != 0:
-        print("left out (needs root and tmpfs): a log on a disk that fills up")
-    else:
-        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+    if small_disk(stack, disk, "4m", "a log on a disk that fills up"):
         plan, screen, log, folder = compile_golden(work, "grouped"), work / "screen", disk / "log", disk / "events"
 
         def whole_lines():
@@ -143,11 +135,7 @@ with scratch() as work, contextlib.ExitStack() as stack:
 # A disk that refuses every write for a while, as a network disk whose server is away: not space, but EROFS.
 with scratch() as work, contextlib.ExitStack() as stack:
     disk = work / "disk"
-    disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True).returncode != 0:
-        print("left out (needs root and tmpfs): a disk that is read-only for a while")
-    else:
-        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+    if small_disk(stack, disk, "8m", "a disk that is read-only for a while"):
         remount = lambda how: subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
         plan, folder, screen = compile_golden(work, "grouped"), disk / "ck", work / "screen"
         with endless(plan, screen, f"--save={folder}", "--save-every=50", "--keep=1") as child:
@@ -164,11 +152,7 @@ with scratch() as work, contextlib.ExitStack() as stack:
 # A disk that is full when the run ends: another place takes the model, and without one the run waits for room.
 with scratch() as work, contextlib.ExitStack() as stack:
     disk = work / "disk"
-    disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True).returncode != 0:
-        print("left out (needs root and tmpfs): a disk that is full at the end")
-    else:
-        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+    if small_disk(stack, disk, "8m", "a disk that is full at the end"):
         plan, long = compile_golden(work, "grouped"), ["--device=cpu", "--threads=1", "--steps=4000", DATA]
         want = work / "want"
         run("ztc-run", plan, *long, f"--export={want}")

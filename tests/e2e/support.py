@@ -147,6 +147,17 @@ def scratch():
     return Folder(prefix="ztc-test-")
 
 
+def small_disk(stack, folder, size, what):
+    """Makes `folder` a file system of its own of `size` ("4m") until `stack` (an ExitStack) ends. False, with a line that names `what` is left out, where that takes more than the
+    test may do."""
+    folder.mkdir()
+    if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True).returncode == 0:
+        stack.callback(subprocess.run, ["umount", "-l", str(folder)])
+        return True
+    print(f"left out (needs root and tmpfs): {what}")
+    return False
+
+
 def write_tiny_llama(folder, vocabulary, **fields):
     """A Hugging Face folder with the configuration of a Llama of one layer, but for the `fields` given; its weights are fresh. The folder."""
     folder.mkdir()

@@ -20,7 +20,7 @@ protected:
     (void)scratch_.write("model/log", "x");
     plan_.add_parameters()->mutable_source()->set_path(scratch_.write("source.safetensors", "x"));
   }
-  /// What is said of a file, as each of the options.
+  /// The messages about a file that each of the options names.
   std::vector<std::string> saidOf(const std::string &path) const {
     std::vector<std::string> said;
     for (std::string RunOptions::*option : {&RunOptions::logJson, &RunOptions::trace, &RunOptions::dumpGradients}) {

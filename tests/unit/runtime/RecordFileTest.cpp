@@ -24,7 +24,7 @@ size_t countOf(const std::string &text, std::string_view part) {
   return count;
 }
 
-/// What is said on stderr from here on; in a pipe, as the limits below are for files.
+/// Captures stderr from here on; in a pipe, because the limits below are for files.
 class Heard {
 public:
   Heard() : before_(dup(STDERR_FILENO)) {
