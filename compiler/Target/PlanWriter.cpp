@@ -29,7 +29,10 @@ private:
   LogicalResult writeBucket(plan_ir::BucketOp bucket);
   LogicalResult writeParameter(plan_ir::ParameterOp parameter);
   LogicalResult writeSource(plan_ir::ParameterOp parameter, plan::Parameter &record);
-  void addDigest(plan::WeightSource &source);
+  /// Path, place and type of a source, or of a part of one, and what its bytes are now.
+  template <typename Piece> void writePiece(DictionaryAttr dictionary, Piece &piece);
+  template <typename Piece> void addDigest(Piece &source);
+  void writeCodes(DictionaryAttr dictionary, plan::WeightSource::Codes &codes);
   LogicalResult writeConstant(plan_ir::ConstantOp constant);
   LogicalResult writeBindings(plan_ir::BindingsOp bindings);
   LogicalResult writeKernel(plan_ir::KernelOp kernel);
@@ -166,33 +169,19 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Para
       record.add_quantized_shape(dimension);
     record.set_quantized_transposed(dictionary.contains("quantized_transposed"));
   }
-  auto number = [&](StringRef name) -> uint64_t {
-    auto attribute = dictionary.getAs<IntegerAttr>(name);
-    return attribute ? attribute.getInt() : 0;
-  };
-  if (auto path = dictionary.getAs<StringAttr>("path"))
-    source.set_path(path.getValue().str());
-  source.set_offset(number("offset"));
-  source.set_length(number("length"));
-  source.set_file_size(number("file_size"));
+  writePiece(dictionary, source);
   Attribute transpose = dictionary.get("transpose");
   auto flag = dyn_cast_or_null<BoolAttr>(transpose);
   source.set_transpose(flag ? flag.getValue() : isa_and_nonnull<UnitAttr>(transpose));
-  source.set_type(plan::F32);
-  if (auto name = dictionary.getAs<StringAttr>("type")) { // as safetensors calls it
-    source.set_type(llvm::StringSwitch<plan::DataType>(name.getValue())
-                        .Case("F16", plan::F16)
-                        .Case("BF16", plan::BF16)
-                        .Case("F64", plan::F64)
-                        .Case("U8", plan::U8)
-                        .Default(plan::F32));
-  } else if (auto type = dictionary.getAs<TypeAttr>("type")) {
+  if (auto type = dictionary.getAs<TypeAttr>("type")) {
     FailureOr<plan::DataType> value = dataType(parameter, type.getValue());
     if (failed(value))
       return failure();
     source.set_type(*value);
   }
   source.set_dequantized(dictionary.contains("dequantized"));
+  if (auto codes = dictionary.getAs<DictionaryAttr>("codes"))
+    writeCodes(codes, *source.mutable_codes());
   if (auto shift = dictionary.getAs<FloatAttr>("shift"))
     if (shift.getValueAsDouble() != 0)
       source.set_shift(shift.getValueAsDouble());
@@ -207,25 +196,69 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Para
                          .Default(plan::WeightSource::NONE));
   if (auto range = dictionary.getAs<FloatAttr>("range"))
     source.set_range(range.getValueAsDouble());
-  if (!source.path().empty() && options.withContents)
-    addDigest(source);
   return success();
 }
 
-/// What the piece is now; nothing where its file cannot be read, which the run says.
-void PlanWriter::addDigest(plan::WeightSource &source) {
-  auto place = weightFiles.find(source.path());
+static uint64_t number(DictionaryAttr dictionary, StringRef name) {
+  auto attribute = dictionary.getAs<IntegerAttr>(name);
+  return attribute ? attribute.getInt() : 0;
+}
+
+template <typename Piece> void PlanWriter::writePiece(DictionaryAttr dictionary, Piece &piece) {
+  if (auto path = dictionary.getAs<StringAttr>("path"))
+    piece.set_path(path.getValue().str());
+  piece.set_offset(number(dictionary, "offset"));
+  piece.set_length(number(dictionary, "length"));
+  piece.set_file_size(number(dictionary, "file_size"));
+  piece.set_type(plan::F32);
+  if (auto name = dictionary.getAs<StringAttr>("type")) // as safetensors calls it
+    piece.set_type(llvm::StringSwitch<plan::DataType>(name.getValue())
+                       .Case("F16", plan::F16)
+                       .Case("BF16", plan::BF16)
+                       .Case("F64", plan::F64)
+                       .Case("U8", plan::U8)
+                       .Default(plan::F32));
+  if (!piece.path().empty() && options.withContents)
+    addDigest(piece);
+}
+
+void PlanWriter::writeCodes(DictionaryAttr dictionary, plan::WeightSource::Codes &codes) {
+  if (auto kind = dictionary.getAs<StringAttr>("kind"))
+    codes.set_kind(llvm::StringSwitch<plan::WeightSource::Codes::Kind>(kind.getValue())
+                       .Case("e4m3", plan::WeightSource::Codes::E4M3)
+                       .Case("e5m2", plan::WeightSource::Codes::E5M2)
+                       .Default(plan::WeightSource::Codes::INTEGER));
+  codes.set_bits(number(dictionary, "bits"));
+  codes.set_is_signed(dictionary.contains("signed"));
+  codes.set_rows(number(dictionary, "rows"));
+  codes.set_columns(number(dictionary, "columns"));
+  codes.set_row_bytes(number(dictionary, "row_bytes"));
+  codes.set_transposed(dictionary.contains("transposed"));
+  codes.set_block_rows(number(dictionary, "block_rows"));
+  codes.set_block_columns(number(dictionary, "block_columns"));
+  codes.set_zero(float(number(dictionary, "zero")));
+  if (auto scales = dictionary.getAs<DictionaryAttr>("scales"))
+    writePiece(scales, *codes.mutable_scales());
+  if (auto zeros = dictionary.getAs<DictionaryAttr>("zeros")) {
+    writePiece(zeros, *codes.mutable_zeros());
+    codes.set_zero_row_bits(number(dictionary, "zero_row_bits"));
+  }
+}
+
+/// What the bytes are now; nothing where their file cannot be read, which the run says.
+template <typename Piece> void PlanWriter::addDigest(Piece &piece) {
+  auto place = weightFiles.find(piece.path());
   if (place == weightFiles.end()) {
-    StatusOr<MappedFile> file = MappedFile::open(source.path());
+    StatusOr<MappedFile> file = MappedFile::open(piece.path());
     if (!file.isOk())
       return;
-    place = weightFiles.emplace(source.path(), std::move(*file)).first;
+    place = weightFiles.emplace(piece.path(), std::move(*file)).first;
   }
   std::span<const std::byte> bytes = place->second.bytes();
-  if (source.offset() > bytes.size() || source.length() > bytes.size() - source.offset())
+  if (piece.offset() > bytes.size() || piece.length() > bytes.size() - piece.offset())
     return;
-  Sha256Digest digest = digestOfWeights(bytes.subspan(source.offset(), source.length()));
-  source.set_sha256(digest.data(), digest.size());
+  Sha256Digest digest = digestOfWeights(bytes.subspan(piece.offset(), piece.length()));
+  piece.set_sha256(digest.data(), digest.size());
 }
 
 LogicalResult PlanWriter::writeParameter(plan_ir::ParameterOp parameter) {

@@ -51,7 +51,7 @@ void rename(Model &model) {
     names[initializer.name] = name;
     initializer.holdsTranspose = StringRef(initializer.name).ends_with(kWeightSuffix);
     model.initializerOf.erase(initializer.name);
-    initializer.fileName = initializer.name;
+    initializer.fileName = initializer.nameInFile();
     initializer.name = name;
     model.initializerOf[name] = &initializer;
   }

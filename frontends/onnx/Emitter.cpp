@@ -143,10 +143,8 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
     }
   // Where a model runs one layer several times, dynamo may fold the transpose of its matrix for each.
   auto isRepeated = [&](const Parameter &other) {
-    std::string unreadable;
     return other.transposed == found.transposed && other.initializer->shape == initializer.shape &&
-           other.initializer->type == initializer.type &&
-           model.bytesOf(*other.initializer, unreadable) == model.bytesOf(initializer, unreadable);
+           other.initializer->type == initializer.type && model.haveSameBytes(*other.initializer, initializer);
   };
   if (auto named = parameterOfName.find(found.name); named != parameterOfName.end()) {
     Parameter &other = params[named->second];

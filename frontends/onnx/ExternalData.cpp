@@ -64,12 +64,42 @@ StringRef ExternalFiles::bytesOf(const Initializer &initializer, std::string &er
 }
 
 StringRef Model::bytesOf(const Initializer &initializer, std::string &error) const {
+  if (initializer.quantized) {
+    error = "the value of '" + initializer.name + "' is needed, and the file has it in " +
+            initializer.quantized->format() + ", of which ztc reads only weights of products and tables";
+    return {};
+  }
+  if (!elementBytes(initializer.type)) {
+    error = "the value of '" + initializer.name + "' is needed, and has type " + elementName(initializer.type).str() +
+            ", which ztc reads only as weights in fewer bits";
+    return {};
+  }
   if (!initializer.isExternal)
     return initializer.bytes;
   if (externalFiles)
     return externalFiles->bytesOf(initializer, error);
   error = "the value of '" + initializer.name + "' is in another file";
   return {};
+}
+
+bool Model::haveSameBytes(const Initializer &one, const Initializer &other) const {
+  if (!one.quantized != !other.quantized)
+    return false;
+  if (one.quantized) {
+    const QuantizedValues &a = *one.quantized, &b = *other.quantized;
+    return a.rows == b.rows && a.columns == b.columns && a.bits == b.bits && a.isTransposed == b.isTransposed &&
+           a.blockRows == b.blockRows && a.blockColumns == b.blockColumns && a.zero == b.zero &&
+           a.zeros.name.empty() == b.zeros.name.empty() && haveSameBytes(a.codes, b.codes) &&
+           haveSameBytes(a.scales, b.scales) && haveSameBytes(a.zeros, b.zeros);
+  }
+  // Codes are bytes, whatever their type.
+  std::string unreadable;
+  const auto bytes = [&](const Initializer &initializer) {
+    return !initializer.isExternal ? initializer.bytes
+           : externalFiles         ? externalFiles->bytesOf(initializer, unreadable)
+                                   : StringRef();
+  };
+  return bytes(one) == bytes(other);
 }
 
 } // namespace ztc::importer

@@ -15,6 +15,7 @@
 #include "frontends/onnx/PaddingRow.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/PickedRows.h"
+#include "frontends/onnx/QuantizedNodes.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/ResolveBranches.h"
 #include "frontends/onnx/RunningSums.h"
@@ -28,6 +29,7 @@
 #include "mlir/IR/Verifier.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
+#include "runtime/Format/QuantizedMatrices.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -164,6 +166,8 @@ public:
     report.notes.insert(report.notes.end(), model->notes.begin(), model->notes.end());
     for (const Node &node : model->nodes)
       ++report.onnxOps[node.signature];
+    if (!readQuantizedNodes(*model, error))
+      return fail(error);
     Liveness fromTokens, liveness;
     if (!takeRoles(fromTokens, error))
       return fail(error);
@@ -224,7 +228,8 @@ private:
 
   /// Finds the logits and the role of each input, and drops the nodes that the logits do not need.
   bool takeRoles(Liveness &liveness, std::string &error) {
-    openCheckpoint();
+    if (!openCheckpoint(error))
+      return false;
     RequestedRoles requested;
     for (const std::string &text : options.inputRoles)
       if (!parseRequestedRole(text, requested, error))
@@ -261,17 +266,24 @@ private:
     return restoreFoldedFunctions(*model, Names(*model, checkpoint), files, report.notes, error);
   }
 
-  /// What --weights gives; a file that cannot be read is told later.
-  void openCheckpoint() {
+  /// What --weights gives; a file that cannot be read is told later. False where its weights are in fewer bits.
+  bool openCheckpoint(std::string &error) {
     if (options.weights.empty())
-      return;
+      return true;
     StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(options.weights);
     if (!files.isOk())
-      return;
+      return true;
+    const std::string method = quantizationConfigOf(options.weights).method;
+    if (options.message.empty() && !method.empty()) {
+      error = "--weights=" + options.weights + " has weights in fewer bits (quant_method " + method +
+              "), which are not read into an ONNX graph: compile that folder itself, or give full weights";
+      return false;
+    }
     checkpointFiles = std::move(*files);
     for (const auto &file : checkpointFiles->files())
       for (const SafetensorsTensor &tensor : file->tensors())
         checkpoint.push_back(tensor.name);
+    return true;
   }
 
   /// Batch and sequence: what the graph fixes, what is asked for, or the defaults; within the position limit.
@@ -387,7 +399,15 @@ private:
         return fail(problem);
     std::string problem = noteUntrained(std::vector<std::string>(untrained.begin(), untrained.end()), trained,
                                         constantOfValues(*model, constants), options.freeze, report);
-    return problem.empty() ? success() : fail(problem);
+    if (problem.empty())
+      return success();
+    const bool isNameless = llvm::any_of(emitter.parameters(), [&](const Parameter &parameter) {
+      return parameter.initializer->quantized && !names.isDeclared(parameter.name);
+    });
+    return fail(problem + (isNameless ? ". The graph's weights in fewer bits have neither names nor modules: the tool "
+                                        "that quantised it left out what the exporter said of its nodes; compile the "
+                                        "graph that it read, or the folder"
+                                      : ""));
   }
 
   /// Module attributes, and what the report says about the result.

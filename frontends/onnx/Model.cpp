@@ -29,6 +29,19 @@ unsigned elementBytes(ElementType type) {
   }
 }
 
+unsigned elementBits(ElementType type) {
+  switch (type) {
+  case ElementType::U4:
+  case ElementType::I4:
+    return 4;
+  case ElementType::F8E4M3:
+  case ElementType::F8E5M2:
+    return 8;
+  default:
+    return 8 * elementBytes(type);
+  }
+}
+
 bool isFloat(ElementType type) {
   return type == ElementType::F32 || type == ElementType::F16 || type == ElementType::BF16 || type == ElementType::F64;
 }
@@ -61,6 +74,14 @@ StringRef elementName(ElementType type) {
     return "U64";
   case ElementType::I64:
     return "I64";
+  case ElementType::F8E4M3:
+    return "F8_E4M3";
+  case ElementType::F8E5M2:
+    return "F8_E5M2";
+  case ElementType::U4:
+    return "U4";
+  case ElementType::I4:
+    return "I4";
   case ElementType::C64:
     return "complex64";
   case ElementType::C128:
@@ -75,6 +96,15 @@ int64_t Initializer::count() const {
   for (int64_t size : shape)
     product *= size;
   return product;
+}
+
+std::string QuantizedValues::format() const {
+  const bool isFp8 = codes.type == ElementType::F8E4M3 || codes.type == ElementType::F8E5M2;
+  const std::string text = isFp8 ? "fp8" : std::to_string(bits) + " bits";
+  const int64_t block = blockRows == 1 && blockColumns < columns ? blockColumns
+                        : blockColumns == 1 && blockRows < rows  ? blockRows
+                                                                 : 1;
+  return block > 1 ? text + " in blocks of " + std::to_string(block) : text;
 }
 
 void Model::indexProducers() {

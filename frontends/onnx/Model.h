@@ -37,10 +37,16 @@ enum class ElementType : int {
   C64 = 14,
   C128 = 15,
   BF16 = 16,
+  F8E4M3 = 17, ///< FLOAT8E4M3FN
+  F8E5M2 = 19,
+  U4 = 21, ///< two elements a byte, the low half first
+  I4 = 22,
 };
 
-/// Bytes of one element; 0 for types that ztc does not read.
+/// Bytes of one element; 0 for types that ztc does not compute with.
 unsigned elementBytes(ElementType type);
+/// Bits of one element of these types, and of those of codes (QuantizedValues); 0 for types that ztc does not read.
+unsigned elementBits(ElementType type);
 bool isFloat(ElementType type);
 /// The name that safetensors uses: F32, BF16, I64, BOOL, ...
 llvm::StringRef elementName(ElementType type);
@@ -68,6 +74,8 @@ struct FilePlace {
   std::vector<std::pair<std::string, unsigned>> readers = {};
 };
 
+struct QuantizedValues;
+
 /// A named constant of the graph: an initializer, or the value of a Constant node.
 struct Initializer {
   std::string name;
@@ -84,9 +92,26 @@ struct Initializer {
   bool holdsTranspose = false;       ///< of the matrix that its name stands for in a checkpoint
   std::string fileName;              ///< what the file calls it, where a rewrite gave it another name
   std::vector<FilePlace> filePlaces; ///< tensors of the file that have its elements too, or instead of one of its name
+  std::shared_ptr<const QuantizedValues> quantized; ///< what its elements are made of; null: they are in the file
 
   int64_t count() const;
   const std::string &nameInFile() const { return fileName.empty() ? name : fileName; }
+};
+
+/// A matrix in fewer bits: element = (code - zero) * scale. QuantizedPieces.h of the runtime makes numbers of it.
+struct QuantizedValues {
+  Initializer codes, scales, zeros; ///< zeros has no name where there are none
+  unsigned bits = 4;                ///< of a code, and of a zero that is an integer
+  bool isSigned = false;            ///< codes are two's complement
+  int64_t rows = 0, columns = 0;    ///< of the matrix as it is stored
+  int64_t rowBytes = 0;
+  bool isTransposed = false; ///< the initializer is (columns, rows)
+  int64_t blockRows = 1, blockColumns = 1;
+  int64_t zeroRowBits = 0; ///< of the zeros of a row of blocks, where they are integers
+  int64_t zero = 0;        ///< without zeros
+
+  /// "4 bits in blocks of 32".
+  std::string format() const;
 };
 
 struct Attribute {
@@ -194,6 +219,8 @@ struct Model {
   const Initializer &addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values);
   /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.
   llvm::StringRef bytesOf(const Initializer &initializer, std::string &error) const;
+  /// Whether both have the same bytes, or codes and scales of the same bytes; true too where neither has any.
+  bool haveSameBytes(const Initializer &one, const Initializer &other) const;
 };
 
 /// Notes each file of external data that is a link out of the model's folder: a hub's cache looks so, and so does a

@@ -150,15 +150,17 @@ private:
   bool convert(const ::onnx::TensorProto &tensor, Initializer &result) {
     result.type = static_cast<ElementType>(tensor.data_type());
     result.shape.assign(tensor.dims().begin(), tensor.dims().end());
-    uint64_t wanted = elementBytes(result.type);
+    const unsigned bits = elementBits(result.type);
+    if (!bits)
+      return fail("tensor '" + tensor.name() + "' has element type " + std::to_string(tensor.data_type()) +
+                  ", which ztc does not read");
+    uint64_t wanted = bits;
     for (int64_t size : result.shape) {
       if (size < 0 || (size > 0 && wanted > UINT64_MAX / 2 / uint64_t(size)))
         return fail("tensor '" + tensor.name() + "' has an impossible shape");
       wanted *= uint64_t(size);
     }
-    if (!elementBytes(result.type))
-      return fail("tensor '" + tensor.name() + "' has element type " + std::to_string(tensor.data_type()) +
-                  ", which ztc does not read");
+    wanted = (wanted + 7) / 8;
     if (tensor.data_location() == ::onnx::TensorProto::EXTERNAL) {
       result.isExternal = true;
       result.length = wanted;

@@ -71,10 +71,10 @@ void scanNode(StringRef message, FileScan &scan) {
 } // namespace
 
 uint64_t FileTensor::bytes() const {
-  uint64_t count = elementBytes(type);
+  uint64_t bits = elementBits(type);
   for (int64_t size : shape)
-    count *= uint64_t(size);
-  return count;
+    bits *= uint64_t(size);
+  return (bits + 7) / 8;
 }
 
 bool scanTensor(StringRef message, FileTensor &tensor) {

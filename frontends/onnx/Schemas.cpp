@@ -114,6 +114,10 @@ constexpr OwnSchema kOwnSchemas[] = {
      "output:T present_state?:S", "q_num_heads!:i kv_num_heads!:i update_rule:s scale:f chunk_size:i state_window:i"},
     {"com.microsoft::CausalConvWithState", "input:T weight:T bias?:T past_state?:T", "output:T present_state?:T",
      "ndim:i activation:s state_window:i"},
+    {"com.microsoft::MatMulNBits", "A:T B:M scales:U zero_points?:M g_idx?:I bias?:T", "Y:T",
+     "K!:i N!:i bits:i block_size!:i accuracy_level:i weight_prepacked:i"},
+    {"com.microsoft::GatherBlockQuantized", "data:M indices:I scales:T zero_points?:M", "output:T",
+     "bits:i block_size:i gather_axis:i quantize_axis:i"},
     {"com.microsoft::MoE",
      "input:T router_probs:T fc1_experts_weights:T fc1_experts_bias?:T fc2_experts_weights:T fc2_experts_bias?:T "
      "fc3_experts_weights?:T fc3_experts_bias?:T",

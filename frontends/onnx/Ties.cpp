@@ -80,13 +80,18 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
           head.initializer->type != table.initializer->type ||
           !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
         continue;
+      const bool isQuantized = table.initializer->quantized || head.initializer->quantized;
       const std::optional<bool> equal = areEqual(model, table, head);
       const bool isTied = equal                                                ? *equal
                           : areOnePlace(*table.initializer, *head.initializer) ? table.transposed == head.transposed
                                                                                : configTies;
       if (!isTied)
         continue;
-      report.notes.push_back(head.name + " is a copy of " + table.name + " in the graph: tied again");
+      report.notes.push_back(isQuantized ? head.name + " is " + table.name +
+                                               " by config.json, and the graph has them apart, one of them in fewer "
+                                               "bits: tied again, with the numbers of " +
+                                               table.name
+                                         : head.name + " is a copy of " + table.name + " in the graph: tied again");
       table.tied.push_back(head.name);
       join(emitter, t, h);
       return;

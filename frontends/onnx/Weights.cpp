@@ -3,8 +3,10 @@
 #include "compiler/Support/ArgumentAttributes.h"
 #include "runtime/Core/ShapeText.h"
 #include "runtime/Format/Safetensors.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -12,23 +14,67 @@ using namespace mlir;
 namespace ztc::importer {
 namespace {
 
-struct Source {
+/// A part of a file.
+struct Place {
   std::string path;
   uint64_t offset = 0, length = 0, fileSize = 0;
   std::string type;
-  bool transposed = false;
-  double shift = 0; ///< added to what is read there
 };
 
-DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
+struct Source : Place {
+  bool transposed = false;
+  double shift = 0; ///< added to what is read there
+  /// Of a weight in fewer bits: the place is that of its codes, `transposed` says so of them.
+  std::shared_ptr<const QuantizedValues> quantized = nullptr;
+  Place scales = {}, zeros = {};
+};
+
+SmallVector<NamedAttribute> placeAttributes(OpBuilder &builder, const Place &place) {
   auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
-  return builder.getDictionaryAttr({builder.getNamedAttr("path", builder.getStringAttr(source.path)),
-                                    builder.getNamedAttr("offset", number(source.offset)),
-                                    builder.getNamedAttr("length", number(source.length)),
-                                    builder.getNamedAttr("type", builder.getStringAttr(source.type)),
-                                    builder.getNamedAttr("transpose", builder.getBoolAttr(source.transposed)),
-                                    builder.getNamedAttr("file_size", number(source.fileSize)),
-                                    builder.getNamedAttr("shift", builder.getF64FloatAttr(source.shift))});
+  return {builder.getNamedAttr("path", builder.getStringAttr(place.path)),
+          builder.getNamedAttr("offset", number(place.offset)), builder.getNamedAttr("length", number(place.length)),
+          builder.getNamedAttr("type", builder.getStringAttr(place.type)),
+          builder.getNamedAttr("file_size", number(place.fileSize))};
+}
+
+DictionaryAttr codesAttribute(OpBuilder &builder, const Source &source) {
+  const QuantizedValues &values = *source.quantized;
+  NamedAttrList codes;
+  auto add = [&](llvm::StringRef name, int64_t value) { codes.append(name, builder.getI64IntegerAttr(value)); };
+  codes.append("kind", builder.getStringAttr(values.codes.type == ElementType::F8E4M3   ? "e4m3"
+                                             : values.codes.type == ElementType::F8E5M2 ? "e5m2"
+                                                                                        : "integer"));
+  add("bits", values.bits);
+  if (values.isSigned)
+    codes.append("signed", builder.getUnitAttr());
+  add("rows", values.rows);
+  add("columns", values.columns);
+  add("row_bytes", values.rowBytes);
+  if (source.transposed)
+    codes.append("transposed", builder.getUnitAttr());
+  add("block_rows", values.blockRows);
+  add("block_columns", values.blockColumns);
+  codes.append("scales", builder.getDictionaryAttr(placeAttributes(builder, source.scales)));
+  if (!values.zeros.name.empty()) {
+    codes.append("zeros", builder.getDictionaryAttr(placeAttributes(builder, source.zeros)));
+    if (!isFloat(values.zeros.type))
+      add("zero_row_bits", values.zeroRowBits);
+  } else {
+    add("zero", values.zero);
+  }
+  return codes.getDictionary(builder.getContext());
+}
+
+DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
+  NamedAttrList attributes(placeAttributes(builder, source));
+  if (source.quantized) {
+    attributes.append("dequantized", builder.getUnitAttr());
+    attributes.append("codes", codesAttribute(builder, source));
+  } else {
+    attributes.append("transpose", builder.getBoolAttr(source.transposed));
+  }
+  attributes.append("shift", builder.getF64FloatAttr(source.shift));
+  return attributes.getDictionary(builder.getContext());
 }
 
 std::string absolute(llvm::StringRef path) {
@@ -74,59 +120,113 @@ LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::
     auto [size, isNew] = sizes.try_emplace(path, 0);
     if (isNew)
       (void)llvm::sys::fs::file_size(path, size->second);
-    sources[i] =
-        Source{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName, false, 0};
+    sources[i] = Source{{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName}};
   }
   if (!problems.empty())
     return emitError(loc) << weights << ": weights do not fit the graph:" << problems;
   return success();
 }
 
-LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::optional<Source>> &sources,
-                        const ImportOptions &options, ImportReport &report, Location loc) {
-  std::set<std::string> missing;
-  std::string problems;
-  bool holdsBytes = false;
-  for (auto [i, parameter] : llvm::enumerate(emitter.parameters())) {
-    const Initializer &initializer = *parameter.initializer;
-    std::string type = elementName(initializer.type).str();
+/// Where a model has its initializers.
+class Places {
+public:
+  explicit Places(const Model &model) : model(model) {}
+
+  std::optional<Place> find(const Initializer &initializer, const std::string &parameter) {
+    const std::string type = elementBits(initializer.type) < 16 ? "U8" : elementName(initializer.type).str();
     if (!initializer.isExternal) {
       holdsBytes = true;
       if (initializer.hasFileOffset)
-        sources[i] =
-            Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type,
-                   parameter.transposed, -parameter.shift};
-      else
-        report.notes.push_back(parameter.name +
-                               " stands in the ONNX file in a form that cannot be read in place; give --weights");
-      continue;
+        return Place{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type};
+      unreadable.insert(parameter);
+      return std::nullopt;
     }
     llvm::SmallString<256> path(llvm::sys::path::parent_path(model.path));
     llvm::sys::path::append(path, initializer.location);
     uint64_t fileSize = 0;
     if (llvm::sys::fs::file_size(path, fileSize)) {
       missing.insert(std::string(path));
-      continue;
+      return std::nullopt;
     }
     if (initializer.offset > fileSize || initializer.length > fileSize - initializer.offset) {
-      problems += "\n  " + std::string(path) + " has " + std::to_string(fileSize) + " bytes, " + parameter.name +
+      problems += "\n  " + std::string(path) + " has " + std::to_string(fileSize) + " bytes, " + parameter +
                   " ends at " + std::to_string(initializer.offset + initializer.length);
-      continue;
+      return std::nullopt;
     }
-    sources[i] = Source{absolute(path), initializer.offset,   initializer.length, fileSize,
-                        type,           parameter.transposed, -parameter.shift};
+    return Place{absolute(path), initializer.offset, initializer.length, fileSize, type};
   }
+
+  /// Nothing where a part of it is nowhere.
+  std::optional<Source> find(const Parameter &parameter) {
+    const Initializer &initializer = *parameter.initializer;
+    Source source;
+    source.quantized = initializer.quantized;
+    std::optional<Place> own = find(source.quantized ? source.quantized->codes : initializer, parameter.name);
+    std::optional<Place> scales, zeros;
+    if (source.quantized) {
+      scales = find(source.quantized->scales, parameter.name);
+      zeros = source.quantized->zeros.name.empty() ? Place() : find(source.quantized->zeros, parameter.name);
+      if (!scales || !zeros)
+        return std::nullopt;
+      source.scales = *scales;
+      source.zeros = *zeros;
+    }
+    if (!own)
+      return std::nullopt;
+    static_cast<Place &>(source) = *own;
+    source.transposed = parameter.transposed != (source.quantized && source.quantized->isTransposed);
+    source.shift = -parameter.shift;
+    return source;
+  }
+
+  std::set<std::string> missing;    ///< files
+  std::set<std::string> unreadable; ///< parameters
+  std::string problems;             ///< lines
+  bool holdsBytes = false;
+
+private:
+  const Model &model;
+};
+
+void noteQuantized(llvm::ArrayRef<std::optional<Source>> sources, ImportReport &report) {
+  std::map<std::string, size_t> count; // of each form
+  std::set<std::string> types;
+  for (const std::optional<Source> &source : sources)
+    if (source && source->quantized) {
+      ++count[source->quantized->format()];
+      types.insert(source->scales.type);
+    }
+  size_t all = 0;
+  std::string forms;
+  for (const auto &[form, weights] : count) {
+    all += weights;
+    forms += (forms.empty() ? "" : "; ") + std::to_string(weights) + " in " + form;
+  }
+  if (all)
+    report.notes.push_back(std::to_string(all) + " weights are stored in fewer bits (" + forms +
+                           "): they are dequantised as they are loaded, and exported in " + llvm::join(types, ", "));
+}
+
+LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::optional<Source>> &sources,
+                        const ImportOptions &options, ImportReport &report, Location loc) {
+  Places places(model);
+  for (auto [source, parameter] : llvm::zip(sources, emitter.parameters()))
+    source = places.find(parameter);
+  const std::set<std::string> &missing = places.missing;
+  for (const std::string &name : places.unreadable)
+    report.notes.push_back(name + " stands in the ONNX file in a form that cannot be read in place; give --weights");
   std::string list;
   for (const std::string &path : missing)
     list += (list.empty() ? "" : ", ") + path;
-  if (!problems.empty())
-    return emitError(loc) << model.path << ": external data is truncated:" << problems;
+  if (!places.problems.empty())
+    return emitError(loc) << model.path << ": external data is truncated:" << places.problems;
   // What is added to fresh ones is known without them.
   for (auto [source, parameter] : llvm::zip(sources, emitter.parameters()))
     if (!source && parameter.shift != 0)
-      source = Source{"", 0, 0, 0, "F32", false, -parameter.shift};
+      source = Source{{"", 0, 0, 0, "F32"}, false, -parameter.shift};
+  noteQuantized(sources, report);
   // A graph without any weights was exported so; one that has some lost its data file.
-  if (!missing.empty() && holdsBytes)
+  if (!missing.empty() && places.holdsBytes)
     return emitError(loc) << model.path << ": its external data " << list
                           << " is not there; put it back, or give the weights with --weights";
   if (!missing.empty() && options.message.empty())
@@ -182,7 +282,10 @@ LogicalResult attachSources(Emitter &emitter, const Model &model, const ImportOp
       weight.transformations.push_back("the graph holds the transpose");
     if (sources[i]) {
       weight.source = sources[i]->path;
-      weight.transposed = sources[i]->transposed;
+      weight.transposed = sources[i]->transposed && !sources[i]->quantized;
+      if (sources[i]->quantized)
+        weight.transformations.push_back("stored in " + sources[i]->quantized->format() +
+                                         ", dequantised as it is loaded");
     }
     report.weights.push_back(std::move(weight));
   }

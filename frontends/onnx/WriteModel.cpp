@@ -120,8 +120,11 @@ private:
                                       .str());
       const FileTensor &file = scan.tensors[known->second];
       if (!isFloat(file.type))
-        return failedPrecondition(
-            formatv("'{0}' cannot be written: '{1}' holds no float numbers", tensors[0]->trained, name).str());
+        return failedPrecondition(formatv("'{0}' cannot be written: {2} has it in fewer bits ('{1}'), and ztc does not "
+                                          "quantise for a graph; export the trained folder with PyTorch or optimum, "
+                                          "and quantise that graph",
+                                          tensors[0]->trained, name, options.input)
+                                      .str());
       if (tensors[0]->place && tensors[0]->place->kind == FilePlace::Kind::Joint)
         return failedPrecondition(formatv("'{0}' cannot be written: '{1}' of {2} was computed from it and other "
                                           "parameters together; export the trained folder with PyTorch, or the model "

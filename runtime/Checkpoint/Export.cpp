@@ -57,7 +57,8 @@ static plan::DataType computeType(const plan::Plan &plan) {
                                                                  : plan::F32;
 }
 
-/// The type that a parameter is exported in. `dequantized`: what weights in fewer bits are then in.
+/// The type that a parameter is exported in. `dequantized`: what weights in fewer bits are then in, where their scales
+/// do not say it.
 static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &options, const plan::Parameter &parameter,
                                  plan::DataType dequantized) {
   if (options.type)
@@ -66,7 +67,9 @@ static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &op
   if (const auto found = options.weightTypes.find(parameter.name()); found != options.weightTypes.end())
     source = found->second;
   else if (options.companions.weights.empty() && !parameter.source().path().empty())
-    source = parameter.source().dequantized() ? dequantized : parameter.source().type();
+    source = parameter.source().has_codes()     ? parameter.source().codes().scales().type()
+             : parameter.source().dequantized() ? dequantized
+                                                : parameter.source().type();
   if (source == plan::DATA_TYPE_UNSPECIFIED && isOfAdapter(plan, parameter))
     return plan::F32;      // as PEFT makes fresh ones
   if (source == plan::F64) // nothing is kept that wide

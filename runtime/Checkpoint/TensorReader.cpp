@@ -6,8 +6,15 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ztc {
+
+StoredTensor dequantized(std::shared_ptr<const QuantizedMatrix> matrix) {
+  StoredTensor tensor{matrix->data};
+  tensor.quantized = std::move(matrix);
+  return tensor;
+}
 
 bool isLoadable(plan::DataType type) {
   return type == plan::F32 || type == plan::BF16 || type == plan::F16 || type == plan::F64;

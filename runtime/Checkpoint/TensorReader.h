@@ -21,6 +21,9 @@ struct StoredTensor {
   std::shared_ptr<const QuantizedMatrix> quantized = nullptr;
 };
 
+/// A weight in fewer bits, whose elements are made as they are read.
+StoredTensor dequantized(std::shared_ptr<const QuantizedMatrix> matrix);
+
 bool isLoadable(plan::DataType type);
 
 /// Elements [begin, begin + count) of the wanted tensor in row-major order. The range lies inside it.

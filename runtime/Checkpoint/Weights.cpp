@@ -2,38 +2,25 @@
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/FreshAdapter.h"
 #include "runtime/Checkpoint/FreshWeights.h"
+#include "runtime/Checkpoint/PlannedWeights.h"
 #include "runtime/Checkpoint/QuantizedTensors.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/ListText.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/Safetensors.h"
-#include "runtime/Format/WeightDigest.h"
 #include "runtime/Ranks/Agreement.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <map>
 #include <memory>
 #include <set>
 
 namespace ztc {
-
-/// "a, b, c and 5 more".
-static std::string someOf(const std::vector<std::string> &names) {
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += (i ? ", " : "") + names[i];
-  return names.size() > kShown ? text + fmt::format(" and {} more", names.size() - kShown) : text;
-}
-
-static std::string printShape(const plan::Parameter &parameter) {
-  return fmt::format("[{}]", fmt::join(checkpointShape(parameter), ", "));
-}
 
 namespace {
 
@@ -46,12 +33,6 @@ Parameters parametersOf(const plan::Plan &plan, bool adapter) {
     if (isOfAdapter(plan, parameter) == adapter)
       found.push_back(&parameter);
   return found;
-}
-
-StoredTensor dequantized(const std::shared_ptr<const QuantizedMatrix> &matrix) {
-  StoredTensor tensor{matrix->data};
-  tensor.quantized = matrix;
-  return tensor;
 }
 
 /// Weights by name: --weights, --adapter.
@@ -80,15 +61,16 @@ public:
         continue; // readQuantized looks at all of its parts
       const auto &shape = checkpointShape(parameter);
       if (!std::equal(tensor.shape.begin(), tensor.shape.end(), shape.begin(), shape.end()))
-        return failedPrecondition(fmt::format("'{}': '{}' has the shape [{}], the model needs {}", found->file->path(),
-                                              tensor.name, fmt::join(tensor.shape, ", "), printShape(parameter)));
+        return failedPrecondition(fmt::format("'{}': '{}' has the shape [{}], the model needs [{}]",
+                                              found->file->path(), tensor.name, fmt::join(tensor.shape, ", "),
+                                              fmt::join(shape, ", ")));
       if (!isLoadable(tensor.type))
         return failedPrecondition(fmt::format("'{}': '{}' has the type {}; F32, BF16, F16 and F64 can be loaded",
                                               found->file->path(), tensor.name, tensor.typeName));
     }
     if (!missing.empty())
       return notFound(fmt::format("'{}' lacks {} of the model's {} parameters: {}{}", path_, missing.size(),
-                                  parameters.size(), someOf(missing),
+                                  parameters.size(), listText(missing),
                                   unsupported_.empty() ? "" : fmt::format(" ({})", unsupported_)));
     return Status::ok();
   }
@@ -115,127 +97,6 @@ private:
 
   std::shared_ptr<const QuantizedCheckpoint> checkpoint_;
   std::string path_, unsupported_;
-};
-
-/// Weights where the plan says they are.
-class PlannedWeights {
-public:
-  static StatusOr<PlannedWeights> open(const plan::Plan &plan, const Parameters &parameters,
-                                       const std::string &planFolder) {
-    PlannedWeights weights;
-    weights.config_ = parseQuantizationConfig(plan.model().hf_config());
-    std::vector<std::string> missing;
-    for (const plan::Parameter *parameter : parameters)
-      if (parameter->source().path().empty() && !parameter->source().start())
-        missing.push_back(parameter->name());
-    if (!missing.empty())
-      return notFound(
-          fmt::format("no weights are known for {} of the model's {} parameters ({}); give --weights=DIR|FILE, or "
-                      "--init=normal:0.02 to start from random ones",
-                      missing.size(), parameters.size(), someOf(missing)));
-    for (const plan::Parameter *parameter : parameters)
-      if (!parameter->source().path().empty())
-        ZTC_RETURN_IF_ERROR(weights.add(*parameter, planFolder));
-    // What needs other tensors than its own: they are looked at before anything is loaded.
-    for (const plan::Parameter *parameter : parameters)
-      if (parameter->source().dequantized())
-        ZTC_RETURN_IF_ERROR(weights.findCodes(*parameter).status());
-    return weights;
-  }
-
-  /// The checkpoint that a parameter's file is of, whose other tensors may lie in other files.
-  StatusOr<std::shared_ptr<const QuantizedCheckpoint>> checkpointOf(const plan::Parameter &parameter) const {
-    const std::string &path = files_.at(parameter.source().path()).path(), folder = parentFolder(path);
-    const std::string place = pathExists(folder + "/model.safetensors.index.json") ? folder : path;
-    auto opened = checkpoints_.find(place);
-    if (opened == checkpoints_.end()) {
-      ZTC_ASSIGN_OR_RETURN(auto checkpoint, QuantizedCheckpoint::open(place, "model", config_));
-      opened = checkpoints_.emplace(place, std::move(checkpoint)).first;
-    }
-    return opened->second;
-  }
-
-  /// `check`: hold the bytes against the plan's checksum.
-  StatusOr<StoredTensor> stored(const plan::Parameter &parameter, bool check) const {
-    const plan::WeightSource &source = parameter.source();
-    StoredTensor tensor{files_.at(source.path()).bytes().subspan(source.offset(), source.length()), source.type(),
-                        source.transpose(), 0, 0};
-    if (source.transpose()) {
-      tensor.rows = static_cast<uint64_t>(checkpointShape(parameter)[0]);
-      tensor.columns = static_cast<uint64_t>(checkpointShape(parameter)[1]);
-    }
-    if (check && !source.sha256().empty()) {
-      const Sha256Digest digest = digestOfWeights(tensor.data);
-      if (!std::equal(digest.begin(), digest.end(), source.sha256().begin(), source.sha256().end(),
-                      [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }))
-        return dataLoss(
-            fmt::format("the weights of '{}' in '{}' are not those that the plan was compiled with; compile "
-                        "again or give --weights",
-                        parameter.name(), source.path()));
-    }
-    if (!source.dequantized())
-      return tensor;
-    ZTC_ASSIGN_OR_RETURN(const auto quantized, findCodes(parameter));
-    return dequantized(quantized);
-  }
-
-private:
-  /// Of a parameter that is dequantised.
-  StatusOr<std::shared_ptr<const QuantizedMatrix>> findCodes(const plan::Parameter &parameter) const {
-    ZTC_ASSIGN_OR_RETURN(const auto checkpoint, checkpointOf(parameter));
-    ZTC_ASSIGN_OR_RETURN(auto quantized, findQuantized(checkpoint, parameter));
-    if (quantized)
-      return quantized;
-    return notFound(fmt::format("the plan's weights: '{}' has no '{}' in fewer bits; compile again or give --weights",
-                                files_.at(parameter.source().path()).path(), parameter.name()));
-  }
-
-  Status add(const plan::Parameter &parameter, const std::string &planFolder) {
-    const plan::WeightSource &source = parameter.source();
-    auto it = files_.find(source.path());
-    if (it == files_.end()) {
-      std::string path = source.path();
-      if (!pathExists(path) && !planFolder.empty()) {
-        const bool relative = path.front() != '/';
-        // A plan that was copied with its weights from another machine: their size and checksums are held all the same.
-        if (std::string beside = planFolder + "/" + (relative ? path : path.substr(path.rfind('/') + 1));
-            pathExists(beside))
-          path = std::move(beside);
-      }
-      StatusOr<MappedFile> file = MappedFile::open(path);
-      if (!file.isOk())
-        return Status(file.status().code(),
-                      fmt::format("the plan's weights: {}; give --weights=DIR|FILE", file.status().message()));
-      it = files_.emplace(source.path(), std::move(*file)).first;
-    }
-    const MappedFile &file = it->second;
-    if (source.file_size() && source.file_size() != file.size())
-      return failedPrecondition(fmt::format(
-          "the plan's weights: '{}' has {} bytes, it had {} when the plan was compiled; compile again or give "
-          "--weights",
-          file.path(), file.size(), source.file_size()));
-    uint64_t needed = 0;
-    if (source.offset() > file.size() || source.length() > file.size() - source.offset())
-      return dataLoss(fmt::format("'{}' is truncated: it ends at byte {}, '{}' at {}", file.path(), file.size(),
-                                  parameter.name(), source.offset() + source.length()));
-    if (source.dequantized())
-      return Status::ok();
-    const bool isBytes = source.type() == plan::U8 && parameter.format() != plan::PLAIN;
-    if ((!isBytes && !isLoadable(source.type())) ||
-        __builtin_mul_overflow(elementCount(checkpointShape(parameter)).value_or(0), dataTypeBytes(source.type()),
-                               &needed) ||
-        (isBytes && isNf4(parameter.format()) ? (needed + 1) / 2 : needed) != source.length())
-      return dataLoss(fmt::format("the plan's weights: '{}' has {} bytes of {} for the shape {}", parameter.name(),
-                                  source.length(), dataTypeName(source.type()), printShape(parameter)));
-    if (source.transpose() && checkpointShape(parameter).size() != 2)
-      return dataLoss(fmt::format("the plan's weights: '{}' of shape {} cannot be transposed", parameter.name(),
-                                  printShape(parameter)));
-    return Status::ok();
-  }
-
-  std::map<std::string, MappedFile> files_;
-  QuantizationConfig config_;
-  mutable std::map<std::string, std::shared_ptr<const QuantizedCheckpoint>> checkpoints_; ///< by path
 };
 
 } // namespace
@@ -366,7 +227,7 @@ static Status checkAllUsed(const plan::Plan &plan, const SafetensorsCollection &
   return unread.empty() ? Status::ok()
                         : failedPrecondition(fmt::format("'{}' has {}, which the plan does not train; compile with "
                                                          "--adapter={}",
-                                                         folder, someOf(unread), folder));
+                                                         folder, listText(unread), folder));
 }
 
 static Status checkAdapter(const plan::Plan &plan, const WeightOptions &options) {

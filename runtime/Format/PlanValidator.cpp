@@ -3,6 +3,7 @@
 #include "runtime/Format/BlockState.h"
 #include "runtime/Format/OrderValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Format/SourceValidator.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StepValidator.h"
 #include "runtime/Format/UpdateTime.h"
@@ -464,37 +465,6 @@ private:
       return dataLoss(fmt::format("{}: {} {} of {} for a matrix [{}] as {}", where,
                                   parameter.trainable() ? "trainable" : "frozen", bytes, dataTypeName(parameter.type()),
                                   fmt::join(parameter.quantized_shape(), ", "), weightFormatName(parameter.format())));
-    return Status::ok();
-  }
-
-  /// `count`: elements that the checkpoint has of the parameter.
-  static Status checkSource(const Parameter &parameter, uint64_t count, const std::string &where) {
-    const WeightSource &source = parameter.source();
-    if (!std::isfinite(source.shift()))
-      return dataLoss(where + ": what its values are shifted by is not a finite number");
-    const bool isOrthogonal =
-        source.start() == WeightSource::ORTHOGONAL_ROWS || source.start() == WeightSource::ORTHOGONAL_COLUMNS;
-    const uint64_t rank =
-        isOrthogonal && source.range() >= 2 && source.range() <= 0x1p20 ? uint64_t(source.range()) : 0;
-    if (!WeightSource::Start_IsValid(source.start()) || !(source.range() >= 0) || !std::isfinite(source.range()) ||
-        (isOrthogonal && (!rank || rank % 2 || count % rank)))
-      return dataLoss(where + ": its fresh values are made in no way that there is");
-    if (source.path().empty())
-      return Status::ok();
-    if (source.dequantized() && source.type() != U8)
-      return dataLoss(
-          fmt::format("{}: its source has codes of {}, which are bytes", where, dataTypeName(source.type())));
-    const bool isHalved = isNf4(parameter.format()) && source.type() == U8; // two elements a byte
-    const std::optional<uint64_t> bytes = times(isHalved ? (count + 1) / 2 : count, dataTypeBytes(source.type()));
-    if (!source.dequantized() && (!dataTypeBytes(source.type()) || !bytes || *bytes != source.length()))
-      return dataLoss(fmt::format("{}: its source has {} bytes of {}, it needs {} elements", where, source.length(),
-                                  dataTypeName(source.type()), count));
-    uint64_t end = 0;
-    if (__builtin_add_overflow(source.offset(), source.length(), &end) ||
-        (source.file_size() && end > source.file_size()))
-      return dataLoss(fmt::format("{}: its source ends at byte {} of a file of {}", where, end, source.file_size()));
-    if (!source.sha256().empty() && source.sha256().size() != 32)
-      return dataLoss(where + ": the checksum of its source has not 32 bytes");
     return Status::ok();
   }
 

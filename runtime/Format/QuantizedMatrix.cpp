@@ -82,6 +82,10 @@ private:
       return m_.zeros.at(scaleAt(matrix, row, group));
     if (m_.packedZeros.empty())
       return m_.zero;
+    if (m_.zeroRowBits) {
+      const uint64_t line = matrix * rowsOfScales() + row / m_.blockRows;
+      return number(integerAt(m_.packedZeros.data(), line * m_.zeroRowBits + group * m_.bits, m_.bits));
+    }
     const uint64_t words = (m_.rows * m_.bits + 31) / 32;
     if (!m_.hasTransposedScales) // compressed-tensors: along the rows
       return float(integerAt(m_.packedZeros, matrix * words * groups_ + group, groups_, row * m_.bits, m_.bits));
@@ -90,6 +94,12 @@ private:
     if (m_.bits == 3)
       return float((integerAt(m_.packedZeros, group * words, 1, row * 3, 3) + m_.zeroStep) & 7u);
     return float(integerAt(m_.packedZeros, group * words, 1, row * m_.bits, m_.bits, m_.zeroStep));
+  }
+
+  /// Of an integer of `bits` bits.
+  float number(uint32_t code) const {
+    const uint32_t sign = m_.isSigned ? 1u << (m_.bits - 1) : 0;
+    return float(int32_t((code ^ sign) - sign));
   }
 
   static uint32_t awqAt(std::span<const std::byte> words, uint64_t first, uint64_t row) {
@@ -147,7 +157,7 @@ private:
                    [&](uint64_t column) { return e2m1_[uint32_t(bytes[column / 2]) >> (column % 2 * 4) & 15u]; });
     case QuantizedMatrix::Code::Integer:
       return scale(tile, out, stride,
-                   [&](uint64_t column) { return float(integerAt(bytes, column * m_.bits, m_.bits)); });
+                   [&](uint64_t column) { return number(integerAt(bytes, column * m_.bits, m_.bits)); });
     }
   }
 

@@ -44,6 +44,7 @@ struct QuantizedMatrix {
   Code code = Code::E4m3;
   Order order = Order::Rows;
   uint32_t bits = 8;                            ///< of a code
+  bool isSigned = false;                        ///< integers, codes and packed zeros, are two's complement
   bool isTransposed = false;                    ///< what is stored is (columns, rows) of the weight
   uint64_t matrices = 1, rows = 0, columns = 0; ///< as they are stored: outputs, inputs
   uint64_t rowBytes = 0;                        ///< of Order::Rows
@@ -54,6 +55,7 @@ struct QuantizedMatrix {
   float scaleFactor = 1, scaleDivisor = 1;  ///< of all scales
   float zero = 0;                           ///< of all codes, without a table of zeros
   std::span<const std::byte> packedZeros;   ///< integers of `bits` bits, in the order that hasTransposedScales says
+  uint64_t zeroRowBits = 0;                 ///< above 0: packedZeros has a row of so many bits for each row of blocks
   uint32_t zeroStep = 0;                    ///< added to each word of packedZeros, or to each zero of 3 bits
   std::span<const std::byte> groupOfColumn; ///< i32: which scale a column has, where they are in no order
 
