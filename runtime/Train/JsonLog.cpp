@@ -113,14 +113,16 @@ Status JsonLog::open(const std::string &path, bool append) {
     return notFound("--log-json: cannot write " + path + ": " +
                     (errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno)));
   ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
-  // Two runs that write into one file would cut each other's lines. File systems without locks give none.
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  struct stat file{};
+  const bool isKnown = ::fstat(descriptor_, &file) == 0;
+  // Two runs that write into one file would cut each other's lines; a device such as /dev/null takes any number of
+  // them. File systems without locks give none.
+  if (isKnown && !S_ISCHR(file.st_mode) && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(std::exchange(descriptor_, -1));
     return failedPrecondition(
         fmt::format("--log-json: another run is writing into '{}': give this one a file of its own", path));
   }
-  struct stat file{};
-  if (::fstat(descriptor_, &file) == 0 && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || ::isatty(descriptor_)))
+  if (isKnown && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || ::isatty(descriptor_)))
     writer_ = std::make_unique<BackgroundWriter>(descriptor_, kMostUnreadBytes);
   isNew_ = !exists;
   replaces_ = !append;

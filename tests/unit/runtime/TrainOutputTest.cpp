@@ -83,6 +83,18 @@ TEST(TrainJsonLog, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_NE(status.message().find("/nonexistent/log.jsonl"), std::string::npos);
 }
 
+TEST(TrainJsonLog, AFileHasOneWriterAndADeviceAnyNumber) {
+  const std::string path = temporaryFile();
+  for (const std::string &file : {path, std::string("/dev/null")}) {
+    JsonLog log, other;
+    ASSERT_TRUE(log.open(file, true).isOk());
+    const Status status = other.open(file, true);
+    EXPECT_EQ(status.isOk(), file != path);
+    EXPECT_EQ(status.message().find("another run is writing") != std::string::npos, file == path) << status.message();
+  }
+  std::remove(path.c_str());
+}
+
 TEST(TrainJsonLog, AFullDiskEndsTheLogOnly) {
   testing::internal::CaptureStderr();
   {
