@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README's block of commands from a downloaded folder to a trained one, run by a shell line for line."""
+"""The README's block of commands from a downloaded folder to a trained one, run by a shell line for line; docs/fine-tuning.md has the same."""
 import json
 import os
 import pathlib
@@ -38,6 +38,8 @@ with scratch() as work:
     environment = os.environ | {"PATH": os.pathsep.join([str(BIN), str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]), "model": str(work / "model"), "HF_HUB_OFFLINE": "1"}
     lines = commands()
     check("the section has its commands", len(lines) >= 6 and any("ztc-run" in line for line in lines), lines)
+    manual = (ROOT / "docs/fine-tuning.md").read_text().splitlines()
+    check("the manual has the same commands", all("    " + line in manual for line in lines), [line for line in lines if "    " + line not in manual])
     for line in lines:
         done = subprocess.run(["bash", "-euc", line], cwd=work, env=environment, capture_output=True, text=True)
         check(f"$ {line}", done.returncode == 0, (done.stdout + done.stderr)[-1500:] if done.returncode else "")
