@@ -5,6 +5,7 @@
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 using llvm::formatv;
 using llvm::StringRef;
@@ -99,9 +100,8 @@ private:
     const Initializer *codes = stored(1, "its weight"), *scales = codes ? stored(2, "its table of scales") : nullptr;
     if (!scales)
       return false;
-    values.bits = unsigned(node.integer("bits", 4));
-    if (values.bits != 2 && values.bits != 4 && values.bits != 8)
-      return fail("has codes of " + llvm::Twine(values.bits) + " bits; ztc reads 2, 4 and 8");
+    if (!setBits(values, node.integer("bits", 4)))
+      return false;
     if (inputs < 1 || inputs > kLargestSize || outputs < 1 || outputs > kLargestSize || block < 8 ||
         block > kLargestSize)
       return fail("has impossible sizes: K " + llvm::Twine(inputs) + ", N " + llvm::Twine(outputs) + ", block_size " +
@@ -153,14 +153,13 @@ private:
     const Initializer *codes = stored(0, "its table"), *scales = codes ? stored(2, "its table of scales") : nullptr;
     if (!scales)
       return false;
-    values.bits = codes->type == ElementType::U8 ? unsigned(node.integer("bits", 4)) : elementBits(codes->type);
+    if (!setBits(values, codes->type == ElementType::U8 ? node.integer("bits", 4) : elementBits(codes->type)))
+      return false;
     if (codes->shape.size() != 2 || node.integer("gather_axis", 0) != 0 ||
         axisOf(node.integer("quantize_axis", 1)) != 1)
       return fail("is not a lookup of rows of a matrix in blocks along them; ztc reads no other");
     if (codes->type != ElementType::U8 && codes->type != ElementType::U4 && codes->type != ElementType::I4)
       return failShape(*codes);
-    if (values.bits != 2 && values.bits != 4 && values.bits != 8)
-      return fail("has codes of " + llvm::Twine(values.bits) + " bits; ztc reads 2, 4 and 8");
     const int64_t perElement = codes->type == ElementType::U8 ? 8 / int64_t(values.bits) : 1;
     values.rows = codes->shape[0];
     values.columns = codes->shape[1] * perElement;
@@ -240,6 +239,12 @@ private:
     return results;
   }
 
+  bool setBits(QuantizedValues &values, int64_t bits) {
+    values.bits = unsigned(bits);
+    return bits == 2 || bits == 4 || bits == 8 ||
+           fail("has codes of " + llvm::Twine(bits) + " bits; ztc reads 2, 4 and 8");
+  }
+
   bool setScales(QuantizedValues &values, const Initializer &scales, int64_t blocks) {
     const bool isRead =
         scales.type == ElementType::F32 || scales.type == ElementType::F16 || scales.type == ElementType::BF16;
@@ -282,9 +287,9 @@ private:
     return node;
   }
 
-  /// The name of the initializer that stands for the weight; nodes that read the same codes have the same.
+  /// The name of the initializer that stands for the weight; nodes that read the same tensors have the same.
   std::string addWeight(QuantizedValues values, const Initializer &codes) {
-    std::string &known = weightOf[{codes.name, values.isTransposed}];
+    std::string &known = weightOf[{codes.name, values.scales.name, values.zeros.name, values.isTransposed}];
     if (!known.empty())
       return known;
     Initializer weight;
@@ -292,7 +297,7 @@ private:
     // A DequantizeLinear may have the weight's name itself, which nothing computes from now on.
     const bool isOwn = current->signature == kLinear && current->outputs[0] == weight.name;
     if (model.initializerOf.count(weight.name) || (model.producerOf.count(weight.name) && !isOwn))
-      weight.name = codes.name + "/" + (values.isTransposed ? "transposed" : "weight");
+      weight.name = codes.name + "/" + values.scales.name + (values.isTransposed ? "/transposed" : "");
     weight.fileName = codes.name;
     weight.type = values.scales.type;
     weight.shape = {values.rows, values.columns};
@@ -310,8 +315,9 @@ private:
   std::string &error;
   const Node *current = nullptr;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readersOf;
-  llvm::StringMap<std::string> weightOfValue;                   ///< outputs of DequantizeLinear
-  std::map<std::pair<std::string, bool>, std::string> weightOf; ///< by codes and orientation
+  llvm::StringMap<std::string> weightOfValue; ///< outputs of DequantizeLinear
+  /// By the names of codes, scales and zeros, and by the orientation.
+  std::map<std::tuple<std::string, std::string, std::string, bool>, std::string> weightOf;
 };
 
 } // namespace
