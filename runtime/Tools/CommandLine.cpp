@@ -113,7 +113,7 @@ struct OptionGroup {
 
 void addPlaceOptions(CLI::App &app, RunOptions &o) {
   const OptionGroup devices{app, "Devices"};
-  devices.option("--gpus", o.gpus, "N", "number of GPUs of this host, one rank each");
+  devices.option("--gpus", o.gpus, "N", "GPUs of this host, one rank each");
   devices
       .option("--device", o.device, "NAME",
               "cpu (or host: the same) or cuda; default: all GPUs, or one CPU rank if there is none")
@@ -122,25 +122,24 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
                  "number of CPU ranks of this host (default 1, or what torchrun, Open MPI or Slurm started)");
   devices
       .option("--deterministic", o.deterministic, "yes|no",
-              "no: attention's gradient by cuDNN adds up in whatever order comes first, which is faster; a run that is "
-              "repeated or resumed then has other bits (default yes)")
+              "no: cuDNN may add up attention's gradient in any order, which is faster; a repeated or resumed run then "
+              "has other bits (default yes)")
       ->check(CLI::IsMember({"yes", "no"}));
   devices.option("--threads", o.threads, "T", "worker threads per rank (default: cores / ranks)");
   devices
       .option("--instruction-set", o.instructionSet, "SET",
-              "x86-64-v3 (AVX2), x86-64-v4 (AVX-512), avx512-bf16 (with VDPBF16PS) or amx-bf16 (with TDPBF16PS): use "
-              "nothing "
-              "wider, e.g. for the bits of another machine; default: the best that plan and processor have")
+              "widest instruction set to use, for example to repeat the bits of another machine: x86-64-v3 (AVX2), "
+              "x86-64-v4 (AVX-512), avx512-bf16 (with VDPBF16PS) or amx-bf16 (with TDPBF16PS); default: the best that "
+              "plan and processor have")
       ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "avx512-bf16", "amx-bf16"}));
-  devices.option("--nodes", o.nodes, "N",
-                 "number of hosts (default 1); ztc-run is started on each with its --node-rank");
+  devices.option("--nodes", o.nodes, "N", "number of hosts (default 1); start ztc-run on each with its --node-rank");
   devices.option("--node-rank", o.nodeRank, "I", "index of this host; rank 0 is on host 0");
   devices.option("--rendezvous", o.rendezvous, "HOST:PORT",
-                 "where rank 0 listens, as all hosts reach it: at that address alone; others need the plan, and "
-                 "ZTC_RUN_SECRET where it is set, to join");
+                 "address at which all hosts reach rank 0; it listens there only. To join, a host needs the plan, and "
+                 "ZTC_RUN_SECRET if that is set");
   devices.option("--disk", o.disk, "DIR",
-                 "where a plan that keeps slots on a disk has the file for them, which is gone at the end (default: as "
-                 "compiled)");
+                 "folder for the file of a plan that keeps slots on a disk; the file is removed at the end (default: "
+                 "as compiled)");
   devices.option("--timeout", o.timeoutSeconds, "SECONDS",
                  "seconds without progress after which a rank counts as hung (default 300)");
 }
@@ -153,128 +152,125 @@ void addDataOptions(CLI::App &app, RunOptions &o) {
       "or `prompt` and `completion`) with --tokenizer; without it: a trial run on random tokens");
   data.option(
       "--tokenizer", o.tokenizer, "DIR",
-      "folder with the tokenizer.json that makes tokens of text, in --data, --eval-data and --prompt; or bytes: "
-      "one token a byte");
+      "folder with the tokenizer.json for text in --data, --eval-data and --prompt; or bytes: one token per byte");
   data.option("--token-bytes", o.tokenBytes, "2|4", "bytes of a token in .bin files without a header (default 2)");
-  data.flag("--pack", o.pack, "insist on a plan whose rows hold several documents (ztc compile --pack)");
+  data.flag("--pack", o.pack, "require a plan whose rows hold several documents (ztc compile --pack)");
   data.option("--long", o.longDocuments, "cut|drop",
-              "of packed rows: what happens to a document longer than a row (default cut, into rows of their own)");
+              "packed rows: what to do with a document longer than a row (default: cut it into rows of their own)");
   data.option("--document-end", o.documentEnd, "ID",
-              "of packed rows: the token that ends each document of a .bin, or of a text with --tokenizer=bytes");
-  data.flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files");
+              "packed rows: token that ends each document of a .bin, or of a text with --tokenizer=bytes");
+  data.flag("--shuffle", o.shuffle, "shuffle the rows of each epoch by --seed; default: the order of the files");
   data.option("--seed", o.seed, "S", "seed of --shuffle, --init, --temperature and the trial's tokens (default 0)");
   data.option("--weights", o.weights, "DIR|FILE",
-              "Hugging Face folder or safetensors file; overrides what the plan names");
+              "Hugging Face folder or safetensors file, in place of the weights that the plan names");
   data.option(
       "--adapter", o.adapter, "DIR",
-      "PEFT folder whose tensors the adapter of the plan begins with; default: those that it was compiled with");
+      "PEFT folder with the tensors that the plan's adapter begins with; default: those that it was compiled with");
   data.option("--init", o.init, "normal:STD", "start from random weights, e.g. normal:0.02 (norms 1, biases 0)");
 }
 
 void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
   const OptionGroup training{app, "Training"};
-  training.option("--steps", o.steps, "N", "optimizer steps (the trial without data: 20)");
-  training.option("--epochs", o.epochs, "E", "passes over the data, instead of --steps");
+  training.option("--steps", o.steps, "N", "optimizer steps (default of a trial without data: 20)");
+  training.option("--epochs", o.epochs, "E", "passes over the data, in place of --steps");
   training.option("--accumulate", o.accumulate, "M", "micro-batches per rank and step (default 1)");
   training.option("--lr", o.learningRate, "X",
-                  "largest learning rate (default 3e-4; loaded weights: 2e-5, adapters: 2e-4)");
+                  "peak learning rate (default 3e-4; loaded weights: 2e-5, adapters: 2e-4)");
   training.option("--schedule", schedule, "NAME",
-                  "cosine (default), linear, constant or wsd (full rate for 80 %, then a line)");
+                  "cosine (default), linear, constant or wsd (full rate for 80 % of the steps, then linear decay)");
   training.countOrShare(
       "--warmup", o.warmup, o.warmupShare,
-      "steps of linear warm-up, or a share of all, e.g. 3% (default 0; loaded weights and adapters: 3%)");
-  training.option("--min-lr-ratio", o.minLrRatio, "R", "last learning rate over the largest (default 0.1)");
-  training.option("--beta1", o.optimizer.beta1, "X", "of adamw (also beside muon) and lion (default 0.9)");
-  training.option("--beta2", o.optimizer.beta2, "X", "of adamw (default 0.95) and lion (0.99)");
-  training.option("--epsilon", o.optimizer.epsilon, "X", "of adamw (default 1e-8)");
-  training.option("--momentum", o.optimizer.momentum, "X", "of sgd (default 0.9) and muon (0.95)");
-  training.flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
+      "steps of linear warm-up, or a share of all steps, e.g. 3% (default 0; loaded weights and adapters: 3%)");
+  training.option("--min-lr-ratio", o.minLrRatio, "R", "final learning rate as a share of the peak (default 0.1)");
+  training.option("--beta1", o.optimizer.beta1, "X", "adamw (also beside muon) and lion (default 0.9)");
+  training.option("--beta2", o.optimizer.beta2, "X", "adamw (default 0.95) and lion (0.99)");
+  training.option("--epsilon", o.optimizer.epsilon, "X", "adamw (default 1e-8)");
+  training.option("--momentum", o.optimizer.momentum, "X", "sgd (default 0.9) and muon (0.95)");
+  training.flag("--nesterov", o.optimizer.nesterov, "sgd: Nesterov's momentum");
   training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1 (loaded weights, adapters and sgd: 0)");
-  training.clip(
-      "--clip", o.optimizer,
-      "largest gradient norm (default 1; 0: no clipping); of a plan that updates in the backward 0, block[:X] "
-      "(each bucket's own norm) or previous[:X] (the norm of the step before)");
-  training.option("--loss-scale", o.lossScale, "X", "first loss scale, fp16 only");
+  training.clip("--clip", o.optimizer,
+                "largest gradient norm (default 1; 0: no clipping). Plans that update in the backward: 0, block[:X] "
+                "(each bucket by its own norm) or previous[:X] (by the norm of the previous step)");
+  training.option("--loss-scale", o.lossScale, "X", "fp16: initial loss scale");
   training.option("--skip-spikes", o.skipSpikes, "SIGMA",
-                  "drop the update of a step whose gradient norm is more than SIGMA deviations over the mean of the "
+                  "drop the update of a step whose gradient norm is more than SIGMA deviations above the mean of the "
                   "last 64 (6 is usual)");
-  training.option("--stop-after", o.stopAfter, "K",
-                  "end after K steps of those that the schedule is made for; save and export");
+  training.option("--stop-after", o.stopAfter, "K", "end after K steps of the schedule; save and export");
 }
 
 void addResultOptions(CLI::App &app, RunOptions &o) {
-  const OptionGroup results{app, "Results"};
-  results.option("--eval-data", o.evalData, "[NAME=]FILE...",
-                 "held-out data, read as --data is; files of one NAME, or without one, are evaluated together");
-  results.flag("--eval-only", o.evalOnly,
-               "evaluate --eval-data and --eval-choices, print loss, perplexity and accuracy, and end: no training");
-  results.option("--eval-choices", o.evalChoices, "FILE",
-                 ".jsonl of questions: `context`, `choices`, and `answer` (the place of the right one, from 0); acc by "
-                 "the probability of each choice, acc_norm by that for a byte of it");
-  results.option("--eval-every", o.evalEvery, "N", "evaluate every N steps too, not only at the end");
-  results.option("--patience", o.patience, "N",
-                 "end the run after N evaluations in a row that are not better than the best (of the --eval-data that "
-                 "--keep-best names, else the first)");
-  results.option("--save", o.save, "DIR", "folder of step-* checkpoints");
-  results.option("--save-every", o.saveEvery, "N", "save every N steps too, not only at the end");
+  const OptionGroup evaluation{app, "Evaluation"};
+  evaluation.option(
+      "--eval-data", o.evalData, "[NAME=]FILE...",
+      "held-out data, read as --data is; files with the same NAME, and those without one, are evaluated together");
+  evaluation.flag(
+      "--eval-only", o.evalOnly,
+      "evaluate --eval-data and --eval-choices, print loss, perplexity and accuracy, and end without training");
+  evaluation.option("--eval-choices", o.evalChoices, "FILE",
+                    ".jsonl of questions: `context`, `choices`, and `answer` (index of the right choice, from 0). acc "
+                    "compares log-probabilities of the choices, acc_norm these per byte");
+  evaluation.option("--eval-every", o.evalEvery, "N", "also evaluate every N steps, not only at the end");
+  evaluation.option("--patience", o.patience, "N",
+                    "end the run after N evaluations in a row that are not better than the best (of the data that "
+                    "--keep-best names, otherwise the first)");
+  const OptionGroup results{app, "Checkpoints and exports"};
+  results.option("--save", o.save, "DIR", "folder for step-* checkpoints");
+  results.option("--save-every", o.saveEvery, "N", "also save every N steps, not only at the end");
   results.duration("--save-period", o.savePeriodSeconds,
-                   "save after so long, e.g. 10m (default 30m where --save-every is not given)");
-  results.option("--keep", o.keep, "K", "keep the newest K checkpoints of this run only");
+                   "also save after this much time, e.g. 10m (default 30m where --save-every is not given)");
+  results.option("--keep", o.keep, "K", "keep only the newest K checkpoints of this run");
   results.flag("--keep-best{true}", o.keepBestOf,
-               "save after each evaluation that is the best so far, and keep that checkpoint beside those of --keep; "
-               "--keep-best=NAME: the best of this --eval-data, else of the first");
+               "save after each evaluation that is the best so far, and keep that checkpoint in addition to those of "
+               "--keep; --keep-best=NAME: the best by this --eval-data, otherwise by the first");
   results.flag("--overwrite", o.overwrite,
                "replace what another run left in the folders of --save and --export and in the log; without it such a "
                "folder or file is refused");
-  results.option("--resume", o.resume, "DIR", "go on from the newest whole checkpoint in DIR");
-  results.option(
-      "--restarts", o.restarts, "N",
-      "after a lost rank go on from the newest checkpoint of --save, at most N times: on as many ranks, then "
-      "on fewer that keep the global batch");
+  results.option("--resume", o.resume, "DIR", "continue from the newest complete checkpoint in DIR");
+  results.option("--restarts", o.restarts, "N",
+                 "after a lost rank, continue from the newest checkpoint of --save, at most N times: on the same "
+                 "number of ranks, then on fewer that keep the global batch");
   results.option("--export", o.exportFolder, "DIR",
-                 "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)");
-  results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: as the weights were)")
+                 "Hugging Face folder to write at the end (default: PLAN-out, if there is no --save)");
+  results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: the type that the weights had)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   results
-      .flag(
-          "--merge{trained}", o.merge,
-          "of an adapter: export the whole model with the adapter in it, in f32 and rounded once, made of the weights "
-          "that it was trained beside (in fewer bits: their numbers); --merge=base: of the original ones, with which "
-          "the loss may be another one")
+      .flag("--merge{trained}", o.merge,
+            "adapters: export the whole model with the adapter merged in f32 and rounded once, into the weights that "
+            "it was trained beside (those in fewer bits: dequantised); --merge=base: into the original ones, which may "
+            "change the loss")
       ->check(CLI::IsMember({"trained", "base"}));
   results.size("--shard-size", o.shardBytes, "largest file of the export (default 5GB)");
   results.option("--hf-config", o.hfConfig, "DIR",
-                 "folder whose config.json and tokenizer files go into the export (default: that of the weights)");
-  results.flag("--no-save", o.noSave, "leave nothing behind but an explicit --export");
-  results.option("--log-json", o.logJson, "FILE", "one JSON object a line: the run, then every step and evaluation");
-  results.option("--tensorboard", o.tensorboard, "DIR", "event files for TensorBoard: loss, norm, rates, evaluations");
-  results.option("--log-every", o.logEvery, "N",
-                 "every N steps, and the last, go into --log-json and --tensorboard (default 1)");
-  results.option("--dump-gradients", o.dumpGradients, "FILE", "safetensors file with the first step's gradients");
-  results.flag(
-      "--profile{kernels}", o.profile,
-      "print at the end where the time of a step went, by kernel and library call; --profile=steps: step by step");
-  results.flag(
-      "--poison", o.poison,
-      "on CPUs: memory of the step is not a number as soon as nothing may read it any more; a plan that reads it "
-      "nevertheless ends with a loss of NaN");
-  results.option("--trace", o.trace, "FILE",
-                 "timeline of the last steps, one row per worker or stream (open it in ui.perfetto.dev)");
+                 "folder whose config.json and tokenizer files the export gets (default: that of the weights)");
+  results.flag("--no-save", o.noSave, "write no model unless --export is given");
+  const OptionGroup logs{app, "Logs and profiles"};
+  logs.option("--log-json", o.logJson, "FILE", "one JSON object per line: the run, then every step and evaluation");
+  logs.option("--tensorboard", o.tensorboard, "DIR", "event files for TensorBoard: loss, norm, rates, evaluations");
+  logs.option("--log-every", o.logEvery, "N",
+              "log every N-th step, and the last one, to --log-json and --tensorboard (default 1)");
+  logs.option("--dump-gradients", o.dumpGradients, "FILE", "safetensors file with the first step's gradients");
+  logs.flag("--profile{kernels}", o.profile,
+            "print at the end where the time of a step went, by kernel and library call; --profile=steps: by step of "
+            "the plan");
+  logs.flag("--poison", o.poison,
+            "on CPUs: fill memory with NaN as soon as nothing may read it any more, so that a plan that reads it ends "
+            "with a loss of NaN");
+  logs.option("--trace", o.trace, "FILE",
+              "timeline of the last steps, one row per worker or stream (open it in ui.perfetto.dev)");
   const OptionGroup text{app, "Text"};
   text.option("--generate", o.generate, "N",
-              "write up to N tokens of text (of --tokenizer; else bytes) instead of training");
-  text.option("--prompt", o.prompt, "TEXT",
-              "text that --generate goes on from; the special tokens in it count as such");
+              "generate up to N tokens (of --tokenizer, otherwise bytes) instead of training");
+  text.option("--prompt", o.prompt, "TEXT", "text that --generate continues; special tokens in it count as such");
   text.option("--prompts", o.promptFile, "FILE",
-              "prompts, a line each; .jsonl: the `prompt` of each line. What becomes of them is a JSON object a line");
-  text.option("--temperature", o.temperature, "X", "of the tokens' distribution (default 0: the likeliest token)");
-  text.option("--top-k", o.topK, "K", "choose among the K likeliest tokens");
-  text.option("--top-p", o.topP, "P", "choose among the likeliest tokens that have the share P together");
+              "prompts, one per line; .jsonl: the `prompt` of each line. Prints one JSON object per prompt");
+  text.option("--temperature", o.temperature, "X", "sampling temperature (default 0: the most likely token)");
+  text.option("--top-k", o.topK, "K", "sample from the K most likely tokens");
+  text.option("--top-p", o.topP, "P", "sample from the most likely tokens that together have probability P");
   text.option("--sample-every", o.sampleEvery, "N",
-              "in training, print and log text of the model every N steps, and at the end");
-  text.option("--sample-prompt", o.samplePrompts, "TEXT", "what a sample goes on from; may be given several times")
+              "while training, print and log generated text every N steps and at the end");
+  text.option("--sample-prompt", o.samplePrompts, "TEXT", "text that a sample continues; repeatable")
       ->allow_extra_args(false);
-  text.option("--sample-tokens", o.sampleTokens, "N", "tokens of a sample (default 64)");
+  text.option("--sample-tokens", o.sampleTokens, "N", "tokens per sample (default 64)");
 }
 
 /// CLI11's sentences, on one line.
@@ -452,13 +448,14 @@ parseCommandLine(int argc, const char *const *argv) {
     app.config_formatter(std::make_shared<ConfigFormat>(app));
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.set_version_flag("--version", "ztc-run " ZTC_VERSION);
-    app.add_flag("--libraries", wantsLibraries, "say which GPUs and which of NVIDIA's libraries are found, and where");
+    app.add_flag("--libraries", wantsLibraries,
+                 "print which GPUs and which of NVIDIA's libraries are found, and where");
     app.add_flag(
         "--measure-links", wantsLinks,
-        "say how fast this machine copies memory, moves it to a GPU and, with --disk=DIR, reads and writes there; "
-        "the compiler goes by what is kept of it");
+        "measure how fast this machine copies memory, moves it to a GPU and, with --disk=DIR, reads and writes "
+        "there; later compilations use the rates");
     app.add_option("--describe-data", describedData,
-                   "say, as JSON, what --data hold in rows of S tokens: rows, padding, targets; no plan is needed")
+                   "print as JSON what --data holds in rows of S tokens: rows, padding, targets; needs no plan")
         ->type_name("S[,VOCABULARY]");
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion &e) {
