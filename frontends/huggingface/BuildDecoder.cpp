@@ -1,6 +1,7 @@
 #include "frontends/huggingface/BuildDecoder.h"
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 namespace ztc::huggingface {
 
@@ -74,18 +75,26 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
 }
 
 std::vector<FreshValues> DecoderBuilder::freshNorms() const {
-  auto isOfOthers = [&](std::string_view end) {
-    return std::any_of(parameters.begin(), parameters.end(), [&](const auto &parameter) {
-      return !shiftedNorms.count(parameter.first) && endsWithParts(parameter.first, end);
-    });
-  };
+  if (shiftedNorms.empty())
+    return {};
+  // What the names of all other parameters end with, part by part.
+  std::unordered_set<std::string_view> othersEnds;
+  for (const auto &[name, value] : parameters) {
+    if (shiftedNorms.count(name))
+      continue;
+    for (std::string_view end = name;; end.remove_prefix(end.find('.') + 1)) {
+      othersEnds.insert(end);
+      if (end.find('.') == std::string_view::npos)
+        break;
+    }
+  }
   std::set<std::string> ends;
   for (const std::string &name : shiftedNorms) {
     // "norm.weight", and as many parts before it as tell it from others.
     size_t begin = name.size() - std::string_view(".weight").size();
     do
       begin = begin ? name.rfind('.', begin - 1) : std::string::npos;
-    while (begin != std::string::npos && isOfOthers(std::string_view(name).substr(begin + 1)));
+    while (begin != std::string::npos && othersEnds.contains(std::string_view(name).substr(begin + 1)));
     ends.insert(begin == std::string::npos ? name : name.substr(begin + 1));
   }
   std::vector<FreshValues> fresh;

@@ -125,6 +125,14 @@ struct Attribute {
 };
 
 struct Node {
+  Node() = default;
+  ~Node() = default;
+  Node(const Node &) = default;
+  Node &operator=(const Node &) = default;
+  // StringMap does not say so itself: vectors that grow would copy.
+  Node(Node &&) noexcept = default;
+  Node &operator=(Node &&) noexcept = default;
+
   std::string name, op, domain;
   std::vector<std::string> inputs, outputs; ///< an omitted one is ""
   llvm::StringMap<Attribute> attributes;

@@ -15,15 +15,16 @@ struct UpdateKind {
   graph::Role role;
   graph::ResultKind result;              ///< of what is returned; gradients are not
   StringRef state = {};                  ///< of the role `state`: which one
-  SmallVector<unsigned> parameters = {}; ///< argument numbers in @microstep
+  SmallVector<unsigned> parameters = {}; ///< argument numbers in @microstep, ascending
   SmallVector<Type> types = {};
   unsigned firstArgument = 0;
 
   /// The argument of the parameter with this number in @microstep; nothing where it has none of this kind.
   std::optional<unsigned> argumentOf(unsigned parameter) const {
-    const auto *found = llvm::find(parameters, parameter);
-    return found == parameters.end() ? std::nullopt
-                                     : std::optional(firstArgument + unsigned(found - parameters.begin()));
+    const auto *found = llvm::lower_bound(parameters, parameter);
+    return found == parameters.end() || *found != parameter
+               ? std::nullopt
+               : std::optional(firstArgument + unsigned(found - parameters.begin()));
   }
   void add(unsigned parameter, Type type) {
     parameters.push_back(parameter);

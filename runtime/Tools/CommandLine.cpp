@@ -156,7 +156,7 @@ void addDataOptions(CLI::App &app, RunOptions &o) {
   data.option("--token-bytes", o.tokenBytes, "2|4", "bytes of a token in .bin files without a header (default 2)");
   data.flag("--pack", o.pack, "require a plan whose rows hold several documents (ztc compile --pack)");
   data.option("--long", o.longDocuments, "cut|drop",
-              "packed rows: what to do with a document longer than a row (default: cut it into rows of their own)");
+              "packed rows: what to do with a document longer than a row (default: cut it into pieces)");
   data.option("--document-end", o.documentEnd, "ID",
               "packed rows: token that ends each document of a .bin, or of a text with --tokenizer=bytes");
   data.flag("--shuffle", o.shuffle, "shuffle the rows of each epoch by --seed; default: the order of the files");
