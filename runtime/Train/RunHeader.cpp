@@ -103,7 +103,7 @@ static std::string packingText(const PackingSummary &packing, uint64_t seq) {
                                  100 * packing.paddingShare(seq));
   if (const uint64_t many = packing.cut + packing.dropped)
     text += fmt::format("; {} longer than a row {} {}", many, many == 1 ? "was" : "were",
-                        packing.dropped ? "dropped" : "cut into rows of their own");
+                        packing.dropped ? "dropped" : "cut into pieces");
   if (packing.empty)
     text += fmt::format("; {} with nothing to learn left out", packing.empty);
   return text;
