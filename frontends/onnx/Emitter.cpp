@@ -329,7 +329,7 @@ static StringRef adviceOn(StringRef op) {
     return " (a training graph: export the forward model, ztc adds gradients and the optimizer itself)";
   if (op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial")
     return " (works by chance: export the model in evaluation mode, model.eval())";
-  if (op.contains("Quantize") || op.contains("QLinear") || op.ends_with("Integer"))
+  if (op.contains_insensitive("quantize") || op.contains("QLinear") || op.ends_with("Integer"))
     return " (a quantised model: export the one that it was made from)";
   return "";
 }
