@@ -237,10 +237,15 @@ void PlanWriter::writeCodes(DictionaryAttr dictionary, plan::WeightSource::Codes
   codes.set_block_rows(number(dictionary, "block_rows"));
   codes.set_block_columns(number(dictionary, "block_columns"));
   codes.set_zero(float(number(dictionary, "zero")));
+  auto write = [&](DictionaryAttr from, plan::WeightSource::Piece &piece) {
+    writePiece(from, piece);
+    if (auto data = from.getAs<StringAttr>("data"))
+      piece.set_data(data.getValue().str());
+  };
   if (auto scales = dictionary.getAs<DictionaryAttr>("scales"))
-    writePiece(scales, *codes.mutable_scales());
+    write(scales, *codes.mutable_scales());
   if (auto zeros = dictionary.getAs<DictionaryAttr>("zeros")) {
-    writePiece(zeros, *codes.mutable_zeros());
+    write(zeros, *codes.mutable_zeros());
     codes.set_zero_row_bits(number(dictionary, "zero_row_bits"));
   }
 }

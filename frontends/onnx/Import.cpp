@@ -163,11 +163,11 @@ public:
         EvaluationLimits{.bytes = options.evaluationBytes, .operations = options.evaluationOperations});
     report.opset = model->opset;
     report.producer = model->exporter;
-    report.notes.insert(report.notes.end(), model->notes.begin(), model->notes.end());
     for (const Node &node : model->nodes)
       ++report.onnxOps[node.signature];
     if (!readQuantizedNodes(*model, error))
       return fail(error);
+    report.notes.insert(report.notes.end(), model->notes.begin(), model->notes.end());
     Liveness fromTokens, liveness;
     if (!takeRoles(fromTokens, error))
       return fail(error);

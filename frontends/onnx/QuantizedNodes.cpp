@@ -5,6 +5,7 @@
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 using llvm::formatv;
@@ -54,13 +55,17 @@ public:
     nodes.reserve(model.nodes.size());
     for (const Node &node : model.nodes) {
       current = &node;
-      const bool isStored = node.signature == kLinear && codesOf(node.inputs[0]);
-      if (node.signature == kProduct ? !addProduct(nodes) : node.signature == kLookup && !addLookup(nodes))
-        return false;
-      if (isStored && !readLinear())
+      const std::optional<DynamicProduct> product = dynamicProductOf(node);
+      const Node *lookup = lookupOfCodes(node);
+      const bool isOwn = node.signature == kProduct || node.signature == kLookup || product || lookup;
+      if (node.signature == kProduct  ? !addProduct(nodes)
+          : node.signature == kLookup ? !addLookup(nodes)
+          : product                   ? !addDynamicProduct(*product, nodes)
+          : lookup                    ? !addLookupOfCodes(*lookup, nodes)
+                                      : node.signature == kLinear && codesOf(node.inputs[0]) && !readLinear())
         return false;
       const bool isWeight = !node.outputs.empty() && weightOfValue.contains(node.outputs[0]);
-      if (!isWeight && node.signature != kProduct && node.signature != kLookup)
+      if (!isOwn && !isWeight)
         nodes.push_back(node);
     }
     for (Node &node : nodes)
@@ -69,6 +74,9 @@ public:
           input = found->second;
     model.nodes = std::move(nodes);
     model.indexProducers();
+    if (dynamicProducts)
+      model.notes.push_back("the graph rounds the inputs of " + std::to_string(dynamicProducts) +
+                            " products to 8 bits: training reads them as they are");
     return true;
   }
 
@@ -181,47 +189,117 @@ private:
     return true;
   }
 
-  /// Every use of the node's output becomes one of the weight.
-  bool readLinear() {
-    const Node &node = *current;
-    const Initializer *codes = codesOf(node.inputs[0]), *scales = stored(1, "its table of scales");
-    if (!scales)
-      return false;
+  /// MatMulInteger of a stored matrix and of what a DynamicQuantizeLinear made of data, times the scales of both.
+  struct DynamicProduct {
+    const Node *product, *quantizer;
+    const Initializer *codes, *scales;
+  };
+
+  /// What a Mul is the last node of; nothing for any other node.
+  std::optional<DynamicProduct> dynamicProductOf(const Node &node) const {
+    if (node.signature != "Mul")
+      return std::nullopt;
+    for (unsigned side : {0u, 1u}) {
+      const Node *cast = producer(node.inputs[side], "Cast"), *factors = producer(node.inputs[1 - side], "Mul");
+      const Node *product = cast ? producer(cast->inputs[0], "MatMulInteger") : nullptr;
+      const Node *quantizer = product ? producer(product->inputs[0], "DynamicQuantizeLinear") : nullptr;
+      if (!factors || !quantizer || quantizer->outputs.size() != 3 || product->inputs[0] != quantizer->outputs[0] ||
+          !product->hasInput(2) || product->inputs[2] != quantizer->outputs[2])
+        continue;
+      const unsigned own = factors->inputs[0] == quantizer->outputs[1] ? 1 : 0;
+      const Initializer *codes = codesOf(product->inputs[1]), *scales = model.initializer(factors->inputs[own]);
+      if (codes && scales && factors->inputs[1 - own] == quantizer->outputs[1])
+        return DynamicProduct{product, quantizer, codes, scales};
+    }
+    return std::nullopt;
+  }
+
+  /// The product with the numbers of the weight, of inputs as they were before they were quantised.
+  bool addDynamicProduct(const DynamicProduct &dynamic, std::vector<Node> &nodes) {
+    const std::vector<std::string> outputs = current->outputs;
+    current = dynamic.product;
     QuantizedValues values;
-    values.bits = elementBits(codes->type);
-    values.isSigned = codes->type == ElementType::I8 || codes->type == ElementType::I4;
-    values.rows = codes->shape[0];
-    values.columns = codes->shape[1];
+    if (!describe(values, *dynamic.codes, *dynamic.scales, /*zeros=*/3, /*axis=*/1, /*block=*/0))
+      return false;
+    nodes.push_back(rewritten("MatMul", {dynamic.quantizer->inputs[0], addWeight(std::move(values), *dynamic.codes)}));
+    nodes.back().outputs = outputs;
+    ++dynamicProducts;
+    return true;
+  }
+
+  /// The Gather of rows of codes that a DequantizeLinear with one scale reads; null for any other node.
+  const Node *lookupOfCodes(const Node &node) const {
+    const Node *gather = node.signature == kLinear ? producer(node.inputs[0], "Gather") : nullptr;
+    const Initializer *scale = gather ? model.initializer(node.inputs[1]) : nullptr;
+    return scale && scale->count() == 1 && gather->integer("axis", 0) == 0 && codesOf(gather->inputs[0]) ? gather
+                                                                                                         : nullptr;
+  }
+
+  bool addLookupOfCodes(const Node &gather, std::vector<Node> &nodes) {
+    const Initializer *codes = codesOf(gather.inputs[0]);
+    QuantizedValues values;
+    if (!describe(values, *codes, *model.initializer(current->inputs[1]), /*zeros=*/2, /*axis=*/0, /*block=*/0))
+      return false;
+    const std::string weight = addWeight(std::move(values), *codes);
+    Node lookup = gather;
+    lookup.inputs[0] = weight;
+    lookup.outputs = current->outputs;
+    nodes.push_back(std::move(lookup));
+    return true;
+  }
+
+  const Node *producer(StringRef value, StringRef signature) const {
+    const Node *node = model.producer(value);
+    return node && node->signature == signature ? node : nullptr;
+  }
+
+  /// A matrix with scales, and perhaps zero points as input `zeros` of the current node, as DequantizeLinear has them:
+  /// one of all, one for each index of `axis`, or one for each `block` of elements along it.
+  bool describe(QuantizedValues &values, const Initializer &codes, const Initializer &scales, unsigned zeros,
+                int64_t axis, int64_t block) {
+    values.bits = elementBits(codes.type);
+    values.isSigned = codes.type == ElementType::I8 || codes.type == ElementType::I4;
+    values.rows = codes.shape[0];
+    values.columns = codes.shape[1];
     if (!values.bits || values.rows < 1 || values.columns < 1 || values.rows > kLargestSize ||
         values.columns > kLargestSize || values.columns * values.bits % 8 != 0)
-      return failShape(*codes);
+      return failShape(codes);
     values.rowBytes = values.columns * values.bits / 8;
-    const int64_t axis = axisOf(node.integer("axis", 1)), block = node.integer("block_size", 0);
-    if (axis < 0)
-      return fail("has an axis that its matrix does not have");
-    if (scales->shape.empty() || (scales->count() == 1 && block == 0)) {
+    if (scales.shape.empty() || (scales.count() == 1 && block == 0)) {
       values.blockRows = values.rows;
       values.blockColumns = values.columns;
-    } else if (scales->shape.size() == 1 && block == 0) {
+    } else if (scales.shape.size() == 1 && block == 0) {
       values.blockRows = axis == 0 ? 1 : values.rows;
       values.blockColumns = axis == 0 ? values.columns : 1;
-    } else if (scales->shape.size() == 2 && block > 0) {
+    } else if (scales.shape.size() == 2 && block > 0) {
       values.blockRows = axis == 0 ? std::min(block, values.rows) : 1;
       values.blockColumns = axis == 0 ? 1 : std::min(block, values.columns);
     } else {
-      return failShape(*scales);
+      return failShape(scales);
     }
     const int64_t lines = int64_t(llvm::divideCeil(values.rows, values.blockRows));
     const int64_t groups = int64_t(llvm::divideCeil(values.columns, values.blockColumns));
     values.zeroRowBits = groups * values.bits;
-    if (!setScales(values, *scales, lines * groups))
+    return setScales(values, scales, lines * groups) &&
+           (!current->hasInput(zeros) || isFp8(codes.type) ||
+            setZeros(values, zeros, codes, (lines * values.zeroRowBits + 7) / 8));
+  }
+
+  /// Every use of the node's output becomes one of the weight.
+  bool readLinear() {
+    const Initializer *codes = codesOf(current->inputs[0]), *scales = stored(1, "its table of scales");
+    const int64_t axis = axisOf(current->integer("axis", 1));
+    if (!scales)
       return false;
-    if (node.hasInput(2) && !isFp8(codes->type) && !setZeros(values, 2, *codes, (lines * values.zeroRowBits + 7) / 8))
+    if (axis < 0)
+      return fail("has an axis that its matrix does not have");
+    QuantizedValues values;
+    if (!describe(values, *codes, *scales, /*zeros=*/2, axis, current->integer("block_size", 0)))
       return false;
-    const std::vector<std::string> turned = transposesOf(node.outputs[0]);
+    const std::vector<std::string> turned = transposesOf(current->outputs[0]);
     values.isTransposed = !turned.empty();
     const std::string weight = addWeight(std::move(values), *codes);
-    weightOfValue[node.outputs[0]] = weight;
+    weightOfValue[current->outputs[0]] = weight;
     for (const std::string &value : turned)
       weightOfValue[value] = weight;
     return true;
@@ -314,6 +392,7 @@ private:
   Model &model;
   std::string &error;
   const Node *current = nullptr;
+  size_t dynamicProducts = 0;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readersOf;
   llvm::StringMap<std::string> weightOfValue; ///< outputs of DequantizeLinear
   /// By the names of codes, scales and zeros, and by the orientation.
@@ -324,7 +403,8 @@ private:
 
 bool readQuantizedNodes(Model &model, std::string &error) {
   const bool hasAny = llvm::any_of(model.nodes, [](const Node &node) {
-    return node.signature == kProduct || node.signature == kLookup || node.signature == kLinear;
+    return node.signature == kProduct || node.signature == kLookup || node.signature == kLinear ||
+           node.signature == "MatMulInteger";
   });
   return !hasAny || QuantizedReader(model, error).run();
 }

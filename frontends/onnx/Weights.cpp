@@ -14,11 +14,12 @@ using namespace mlir;
 namespace ztc::importer {
 namespace {
 
-/// A part of a file.
+/// A part of a file, or bytes themselves.
 struct Place {
   std::string path;
   uint64_t offset = 0, length = 0, fileSize = 0;
   std::string type;
+  std::string data = {}; ///< without a path
 };
 
 struct Source : Place {
@@ -31,10 +32,14 @@ struct Source : Place {
 
 SmallVector<NamedAttribute> placeAttributes(OpBuilder &builder, const Place &place) {
   auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
-  return {builder.getNamedAttr("path", builder.getStringAttr(place.path)),
-          builder.getNamedAttr("offset", number(place.offset)), builder.getNamedAttr("length", number(place.length)),
-          builder.getNamedAttr("type", builder.getStringAttr(place.type)),
-          builder.getNamedAttr("file_size", number(place.fileSize))};
+  SmallVector<NamedAttribute> attributes{builder.getNamedAttr("path", builder.getStringAttr(place.path)),
+                                         builder.getNamedAttr("offset", number(place.offset)),
+                                         builder.getNamedAttr("length", number(place.length)),
+                                         builder.getNamedAttr("type", builder.getStringAttr(place.type)),
+                                         builder.getNamedAttr("file_size", number(place.fileSize))};
+  if (!place.data.empty())
+    attributes.push_back(builder.getNamedAttr("data", builder.getStringAttr(place.data)));
+  return attributes;
 }
 
 DictionaryAttr codesAttribute(OpBuilder &builder, const Source &source) {
@@ -133,7 +138,7 @@ public:
   explicit Places(const Model &model) : model(model) {}
 
   std::optional<Place> find(const Initializer &initializer, const std::string &parameter) {
-    const std::string type = elementBits(initializer.type) < 16 ? "U8" : elementName(initializer.type).str();
+    const std::string type = typeOf(initializer);
     if (!initializer.isExternal) {
       holdsBytes = true;
       if (initializer.hasFileOffset)
@@ -156,6 +161,13 @@ public:
     return Place{absolute(path), initializer.offset, initializer.length, fileSize, type};
   }
 
+  /// The same of a small table, which the plan holds itself where it cannot be read in place.
+  std::optional<Place> findTable(const Initializer &initializer, const std::string &parameter) {
+    if (initializer.isExternal || initializer.hasFileOffset)
+      return find(initializer, parameter);
+    return Place{"", 0, initializer.bytes.size(), 0, typeOf(initializer), initializer.bytes.str()};
+  }
+
   /// Nothing where a part of it is nowhere.
   std::optional<Source> find(const Parameter &parameter) {
     const Initializer &initializer = *parameter.initializer;
@@ -164,8 +176,8 @@ public:
     std::optional<Place> own = find(source.quantized ? source.quantized->codes : initializer, parameter.name);
     std::optional<Place> scales, zeros;
     if (source.quantized) {
-      scales = find(source.quantized->scales, parameter.name);
-      zeros = source.quantized->zeros.name.empty() ? Place() : find(source.quantized->zeros, parameter.name);
+      scales = findTable(source.quantized->scales, parameter.name);
+      zeros = source.quantized->zeros.name.empty() ? Place() : findTable(source.quantized->zeros, parameter.name);
       if (!scales || !zeros)
         return std::nullopt;
       source.scales = *scales;
@@ -185,6 +197,11 @@ public:
   bool holdsBytes = false;
 
 private:
+  /// As plans call it: codes are bytes.
+  static std::string typeOf(const Initializer &initializer) {
+    return elementBits(initializer.type) < 16 ? "U8" : elementName(initializer.type).str();
+  }
+
   const Model &model;
 };
 

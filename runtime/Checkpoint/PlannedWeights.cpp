@@ -5,6 +5,7 @@
 #include "runtime/Format/WeightDigest.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 #include <vector>
 
 namespace ztc {
@@ -45,9 +46,22 @@ PlannedWeights::checkpointOf(const plan::Parameter &parameter) const {
   return opened->second;
 }
 
+/// The bytes that the plan itself holds of a part; nothing where they are in a file.
+static std::optional<std::span<const std::byte>> bytesInPlan(const plan::WeightSource::Piece &piece) {
+  if (!piece.path().empty())
+    return std::nullopt;
+  return std::as_bytes(std::span(piece.data()));
+}
+
+static std::optional<std::span<const std::byte>> bytesInPlan(const plan::WeightSource &) {
+  return std::nullopt;
+}
+
 template <typename Piece>
 StatusOr<std::span<const std::byte>> PlannedWeights::bytesOf(const Piece &piece, const std::string &parameter,
                                                              bool check) const {
+  if (const auto own = bytesInPlan(piece))
+    return *own;
   const std::span<const std::byte> bytes = files_.at(piece.path()).bytes().subspan(piece.offset(), piece.length());
   if (!check || piece.sha256().empty())
     return bytes;
@@ -98,6 +112,8 @@ StatusOr<std::shared_ptr<const QuantizedMatrix>> PlannedWeights::findCodes(const
 
 template <typename Piece>
 Status PlannedWeights::addFile(const Piece &piece, const std::string &parameter, const std::string &planFolder) {
+  if (bytesInPlan(piece))
+    return Status::ok();
   auto it = files_.find(piece.path());
   if (it == files_.end()) {
     std::string path = piece.path();

@@ -12,7 +12,7 @@
 namespace ztc {
 
 /// The files that hold a plan's weights, mapped. Where one is not there any more, the file of its name beside the plan
-/// takes its place.
+/// takes its place. The plan outlives this and what it gives.
 class PlannedWeights {
 public:
   /// Of `parameters`. Fails, naming what, where no weights are known, or a file is missing, has another size than it

@@ -43,9 +43,12 @@ Status checkSource(const Parameter &parameter, uint64_t count, const std::string
   ZTC_RETURN_IF_ERROR(checkPiece(source, where));
   if (!source.has_codes())
     return Status::ok();
-  if (!source.dequantized() || source.transpose() || source.codes().scales().path().empty() ||
-      (source.codes().has_zeros() && source.codes().zeros().path().empty()))
-    return dataLoss(where + ": its source has codes, which nothing makes numbers of");
+  const auto isSomewhere = [](const WeightSource::Piece &piece) {
+    return piece.path().empty() ? piece.data().size() == piece.length() : piece.data().empty();
+  };
+  if (!source.dequantized() || source.transpose() || !isSomewhere(source.codes().scales()) ||
+      !isSomewhere(source.codes().zeros()))
+    return dataLoss(where + ": parts of its codes are nowhere");
   ZTC_RETURN_IF_ERROR(checkPiece(source.codes().scales(), where));
   ZTC_RETURN_IF_ERROR(checkPiece(source.codes().zeros(), where));
   const auto &shape = checkpointShape(parameter);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ONNX graphs whose weights are stored in fewer bits (MatMulNBits, GatherBlockQuantized, DequantizeLinear): the numbers that they stand for, bit by bit, the loss of onnxruntime and
+"""ONNX graphs whose weights are stored in fewer bits (MatMulNBits, GatherBlockQuantized, DequantizeLinear, MatMulInteger): the numbers that they stand for, bit by bit, the loss of onnxruntime and
 PyTorch; trained, sharded, beside adapters; what is damaged or of another form, by name."""
 import array
 import hashlib
@@ -56,6 +56,7 @@ def numbers(graphs, name, golden):
     check(f"{name}: check says which those are", said == sorted(golden["sha256"]), said)
     done = graphs.compile(graph, plan)
     check(f"{name}: compile says what is dequantised", f"{len(said)} weights are stored in fewer bits" in done.stdout + done.stderr, done.stdout[-600:] + done.stderr[-600:])
+    check(f"{name}: and that products read data as they are", ("to 8 bits: training reads them as they are" in done.stdout + done.stderr) == name.startswith("dynamic"))
     _, step = graphs.train(plan, f"--export={export}")
     rotary = 1e-4 if golden["type"] == "F16" else 0  # the frequencies of such a graph are f16 too, PyTorch's are not
     for what, wanted, limit in (("loss", "loss", max(2e-6, rotary)), ("loss", "onnxruntime", 2e-6), ("grad_norm", "norm", max(2e-5, rotary))):

@@ -6,7 +6,7 @@
 
 One small Qwen2 with biases and rows that no block divides, as TorchScript exports it, then quantised by onnxruntime's own tools, or by hand where these do not write a form that
 the operators have (zero points of floats, a bias inside of MatMulNBits, matrices of int8 and fp8 with a scale for each column). The numbers are onnxruntime's: what each of the operators
-gives for unit vectors, all rows of a table, or at once. golden.json has SHA-256 of each such weight in its type, tokens, the loss of onnxruntime's logits (of graphs in f32), and the loss and the norm
+gives for unit vectors, all rows of a table, or at once; of graphs that round data to 8 bits too (quantize_dynamic), those of DequantizeLinear. golden.json has SHA-256 of each such weight in its type, tokens, the loss of onnxruntime's logits (of graphs in f32), and the loss and the norm
 of the gradient that PyTorch computes with these numbers in f32.
 """
 import hashlib
@@ -14,6 +14,7 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 import warnings
 
 import ml_dtypes
@@ -23,7 +24,7 @@ import onnxruntime
 import torch
 import transformers
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import QuantFormat
+from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
 from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
 OUT = pathlib.Path(__file__).resolve().parent / "quantized-graphs"
@@ -152,6 +153,16 @@ def linear(kind, *, axis=None, zeros=False, block=0):
     return make
 
 
+def dynamic(**options):
+    """Weights in 8 bits, and data that a node of the graph rounds to 8 bits before each product."""
+    def make(graph):
+        with tempfile.TemporaryDirectory() as folder:
+            onnx.save(graph, f"{folder}/full.onnx")
+            quantize_dynamic(f"{folder}/full.onnx", f"{folder}/quantized.onnx", **options)
+            return onnx.load(f"{folder}/quantized.onnx")
+    return make
+
+
 def halved(make):
     """In f16."""
     @numpy.errstate(over="ignore")
@@ -191,6 +202,8 @@ GRAPHS = {
     "linear-uint4-blocks": linear("uint4", axis=1, zeros=True, block=16),
     "linear-int4-columns": linear("int4", axis=1, zeros=True),
     "linear-fp8": linear("fp8", axis=1),
+    "dynamic-int8": dynamic(weight_type=QuantType.QInt8),
+    "dynamic-uint8-columns": dynamic(weight_type=QuantType.QUInt8, per_channel=True),
 }
 
 
@@ -240,6 +253,13 @@ def numbers(graph, names):
         elif node.op_type == "GatherBlockQuantized":
             rows = next(tensor.dims[0] for tensor in graph.graph.initializer if tensor.name == node.input[0])
             weights[names[original(node.input[0])]] = alone(graph, node, {node.input[1]: numpy.arange(rows)})
+        elif node.op_type == "MatMulInteger":
+            scale = node.input[1].removesuffix("_quantized") + "_scale"
+            whole = helper.make_node("DequantizeLinear", [node.input[1], scale, node.input[3]], ["weight"], axis=1)
+            weights[names[original(node.input[1])]] = alone(graph, whole, {}).T
+        elif node.op_type == "DequantizeLinear" and any(n.op_type == "Gather" and n.output[0] == node.input[0] for n in graph.graph.node):
+            codes = next(n.input[0] for n in graph.graph.node if n.output[0] == node.input[0])
+            weights[names[original(codes)]] = alone(graph, helper.make_node("DequantizeLinear", [codes, *node.input[1:]], ["weight"]), {})
         elif node.op_type == "DequantizeLinear":
             name, value = names[original(node.input[0])], alone(graph, node, {})
             turned = any(n.op_type == "Transpose" and n.input[0] == node.output[0] for n in graph.graph.node)
@@ -287,7 +307,7 @@ def main():
         norm = torch.sqrt(sum((p.grad.double() ** 2).sum() for p in model.parameters()))
         entry = {"loss": loss.item(), "norm": norm.item(), "sha256": {key: hashlib.sha256(value.tobytes()).hexdigest() for key, value in sorted(weights.items())},
                  "type": "F16" if name.endswith("f16") else "F32"}
-        if not name.endswith("f16"):
+        if not name.endswith("f16") and not name.startswith("dynamic"):  # which round data too
             options = onnxruntime.SessionOptions()
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # it would round inputs of products to int8
             session = onnxruntime.InferenceSession(OUT / f"{name}.onnx", options)

@@ -104,6 +104,13 @@ TEST(QuantizedPieces, APlanNamesTheFilesOfAllParts) {
   *source.mutable_codes() = smallCodes();
   source.mutable_codes()->mutable_scales()->set_offset(~uint64_t(0));
   EXPECT_FALSE(checkSource(parameter, 15, "parameter 0").isOk());
+  // A table may be in the plan itself, whole.
+  *source.mutable_codes() = smallCodes();
+  source.mutable_codes()->mutable_zeros()->clear_path();
+  source.mutable_codes()->mutable_zeros()->set_data("\x01\x02", 2);
+  EXPECT_TRUE(checkSource(parameter, 15, "parameter 0").isOk()) << checkSource(parameter, 15, "").message();
+  source.mutable_codes()->mutable_zeros()->set_data("\x01", 1);
+  EXPECT_FALSE(checkSource(parameter, 15, "parameter 0").isOk());
   *source.mutable_codes() = smallCodes();
   source.set_dequantized(false);
   EXPECT_FALSE(checkSource(parameter, 15, "parameter 0").isOk());
