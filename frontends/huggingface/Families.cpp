@@ -141,6 +141,8 @@ static constexpr Family kFamilies[] = {
     {"hy_v4", fillHyV4},
     {"dots3_note_text", fillDots3},
     {"minimax_m3_vl_text", fillMiniMaxM3},
+    {"qwen2_5_omni_text", fillQwen25Omni},
+    {"qwen3_omni_moe_text", fillQwen3OmniMoe},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -217,8 +219,8 @@ static constexpr Wrapper kWrappers[] = {
     {"idefics3", "llama", false},
     {"smolvlm", "llama", false},
     {"internvl", "qwen2", true},
-    {"qwen2_vl", "qwen2_vl_text", false},
-    {"qwen2_5_vl", "qwen2_5_vl_text", false},
+    {"qwen2_vl", "qwen2_vl_text", false, false, true},
+    {"qwen2_5_vl", "qwen2_5_vl_text", false, false, true},
     {"qwen3_vl", "qwen3_vl_text", false},
     {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
     {"aya_vision", "cohere2", true},
@@ -254,6 +256,15 @@ static constexpr Wrapper kWrappers[] = {
     {"lfm3_vl", "lfm3", true},
     {"qwen3_5", "qwen3_5_text", false},
     {"qwen3_5_moe", "qwen3_5_moe_text", false},
+    {"minicpm_ocr", "qwen3_5_text", true},
+    {"minicpmv4_6", "qwen3_5_text", false},
+    {"minicpmv4_7", "qwen3_5_text", false},
+    {"nemotron_h_omni", "nemotron_h", false, false, false, "text_config", "llm_config"},
+    {"cosmos3_omni", "qwen3_vl_text", false},
+    {"qwen2_5_omni", "qwen2_5_omni_thinker", false, false, false, "thinker_config"},
+    {"qwen2_5_omni_thinker", "qwen2_5_omni_text", false},
+    {"qwen3_omni_moe", "qwen3_omni_moe_thinker", false, false, false, "thinker_config"},
+    {"qwen3_omni_moe_thinker", "qwen3_omni_moe_text", false},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
