@@ -146,6 +146,7 @@ static constexpr Family kFamilies[] = {
     {"glm_ocr_text", fillGlmOcr},
     {"qwen2_5_omni_text", fillQwen25Omni},
     {"qwen3_omni_moe_text", fillQwen3OmniMoe},
+    {"ernie4_5_vl_moe_text", fillErnie45VlMoe},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -273,6 +274,7 @@ static constexpr Wrapper kWrappers[] = {
     {"qwen2_5_omni_thinker", "qwen2_5_omni_text", false},
     {"qwen3_omni_moe", "qwen3_omni_moe_thinker", false, false, false, "thinker_config"},
     {"qwen3_omni_moe_thinker", "qwen3_omni_moe_text", false},
+    {"ernie4_5_vl_moe", "ernie4_5_vl_moe_text", true},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
