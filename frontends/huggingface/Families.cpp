@@ -146,7 +146,12 @@ static constexpr Family kFamilies[] = {
     {"glm_ocr_text", fillGlmOcr},
     {"qwen2_5_omni_text", fillQwen25Omni},
     {"qwen3_omni_moe_text", fillQwen3OmniMoe},
+    {"paddleocr_vl_text", fillPaddleOcr},
+    {"hunyuan_vl_text", fillHunyuanVl},
     {"ernie4_5_vl_moe_text", fillErnie45VlMoe},
+    {"granite_docling_text", fillGraniteDocling},
+    {"granite4_vision_text", fillGranite},
+    {"cosmos3_edge_text", fillCosmos3Edge},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -274,7 +279,12 @@ static constexpr Wrapper kWrappers[] = {
     {"qwen2_5_omni_thinker", "qwen2_5_omni_text", false},
     {"qwen3_omni_moe", "qwen3_omni_moe_thinker", false, false, false, "thinker_config"},
     {"qwen3_omni_moe_thinker", "qwen3_omni_moe_text", false},
+    {"paddleocr_vl", "paddleocr_vl_text", true, false, true},
+    {"hunyuan_vl", "hunyuan_vl_text", true, false, true},
     {"ernie4_5_vl_moe", "ernie4_5_vl_moe_text", true},
+    {"granite_docling", "granite_docling_text", true, true},
+    {"granite4_vision", "granite4_vision_text", false, true},
+    {"cosmos3_edge", "cosmos3_edge_text", false},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
