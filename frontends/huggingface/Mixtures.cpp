@@ -4,6 +4,12 @@
 
 namespace ztc::huggingface {
 
+/// Its bias is a matrix, which begins with zeros all the same.
+static void setErnieChoiceBias(Decoder &decoder) {
+  decoder.names.choiceBias = "moe_statics.e_score_correction_bias";
+  decoder.fresh = {{"e_score_correction_bias", FreshValues::Kind::Constant, {0}}};
+}
+
 /// A softmax of all experts, chosen by it and a bias; some layers are dense.
 void fillErnie45Moe(Config &config, Decoder &decoder) {
   decoder.headBias =
@@ -27,7 +33,7 @@ void fillErnie45Moe(Config &config, Decoder &decoder) {
   readRouterLoss(config, decoder);
   setExperts(config, decoder, experts, width,
              [&](int64_t layer) { return layer < first || layer > last || (layer + 1) % every != 0; });
-  decoder.names.choiceBias = "moe_statics.e_score_correction_bias";
+  setErnieChoiceBias(decoder);
   decoder.renamed = {{".mlp.moe_statics.", ".mlp.gate.moe_statics."}};
 }
 
@@ -64,7 +70,7 @@ void fillErnie45VlMoe(Config &config, Decoder &decoder) {
   const std::vector<bool> dense =
       layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", [](int64_t layer) { return layer == 0; });
   setExperts(config, decoder, experts, widths[0], [&](int64_t layer) { return bool(dense[layer]); });
-  decoder.names.choiceBias = "moe_statics.e_score_correction_bias";
+  setErnieChoiceBias(decoder);
   decoder.renamed = {{".mlp.moe_statics.", ".mlp.text_moe.gate.moe_statics."},
                      {".mlp.gate.", ".mlp.text_moe.gate."},
                      {".mlp.experts.", ".mlp.text_moe.experts."}};

@@ -244,6 +244,8 @@ with scratch() as work:
         config = {"model_type": name, "tie_word_embeddings": False} | ({"num_hidden_layers": 1} if text is None else {"text_config": {"num_hidden_layers": 1} | text})
         done = attempt(work, "llama-heads", lambda _: config, weights=False, command=("compile", "--to=import", "-o", work / "import.mlir"))
         check(f"{name}: the head is {'tied' if ties else 'not tied'} with {text} below false", ('"lm_head.weight"' not in (work / "import.mlir").read_text()) == ties, done.stderr[-300:])
+    done = attempt(work, "nemotron-h", lambda c: {"model_type": "nemotron_h_omni", "llm_config": c})
+    check("Nemotron-H Omni's older name of its language model's part", done.returncode == 0 and "its language model (nemotron_h) is trained" in done.stdout, done.stderr[-300:])
     listed = run("ztc", "check", "--help").stdout
     check("the help lists what is built", all(name in listed for name in ("llama", "kolibri1")), listed[-300:])
     empty = work / "empty"
