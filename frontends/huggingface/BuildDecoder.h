@@ -151,6 +151,7 @@ private:
   Value normedExperts(const Layer &layer, const std::string &block, const std::string &path, Value x, Value normed);
   Value scaledForRouter(const std::string &path, Value x);
   Value shares(const Experts &experts, const std::string &path, Value x);
+  bool isRenamed(const std::string &name) const;
   Value choice(const Experts &experts, const std::string &path, Value shares);
   Value zerosLike(Value x);
   Value nearShares(const Experts &experts, Value logits);

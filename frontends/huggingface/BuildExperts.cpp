@@ -7,17 +7,26 @@ namespace ztc::huggingface {
 
 using Value = GraphWriter::Value;
 
+/// Whether the checkpoint has it under one of the other names: then in the form of transformers' own modules.
+bool DecoderBuilder::isRenamed(const std::string &name) const {
+  return checkpoint.hasWeights() && !checkpoint.ownName(name).ends_with(name.substr(decoder.base.size()));
+}
+
 /// (B, S, E): what the choice is made by; experts of groups that take no part are out of reach.
 Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value shares) {
   const std::string bias = inside(path, decoder.names.choiceBias);
   const bool lacksBias = e.choiceBiasMayLack && checkpoint.hasWeights() && !checkpoint.has(bias);
   if (e.hasChoiceBias && !lacksBias) {
     std::vector<int64_t> shape{e.count + e.identities};
-    if (e.choiceBiasIsRow)
-      shape.insert(shape.begin(), 1);
+    const int64_t rows = e.choiceBiasRows > 1 && isRenamed(bias) ? 1 : e.choiceBiasRows;
+    if (rows)
+      shape.insert(shape.begin(), rows);
     const std::string own = checkpoint.ownName(bias); // which Kolibri's checkpoints have in a module of its own
     graph.setScope(own.substr(0, own.rfind('.')));
-    shares = graph.add("Add", {shares, parameter(bias, shape)});
+    Value rowOf = parameter(bias, shape);
+    if (rows > 1)
+      rowOf = graph.add("Gather", {rowOf, graph.integer(0)}, {{"axis", int64_t(0)}});
+    shares = graph.add("Add", {shares, rowOf});
     graph.setScope(checkpoint.ownName(path));
   }
   if (e.groups <= 1 || e.chosenGroups >= e.groups)
@@ -77,7 +86,10 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
                                                      : Width::Policy);
   if (!decoder.names.routerScale.empty())
     x = scaledForRouter(path, x);
-  Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count + e.identities, e.routerBias);
+  const std::string router = inside(path, decoder.names.router), matrix = router + ".weight";
+  const bool isTransposed = e.routerIsTransposed && !isRenamed(matrix);
+  Value logits = isTransposed ? graph.add("MatMul", {x, parameter(matrix, {decoder.hidden, e.count})})
+                              : linear(router, x, decoder.hidden, e.count + e.identities, e.routerBias);
   graph.setWidth(e.precision == Precision::Narrow ? Width::Policy : Width::Wide);
   if (e.routerSoftCap > 0)
     logits = softCapped(logits, e.routerSoftCap);

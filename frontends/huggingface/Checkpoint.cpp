@@ -74,10 +74,10 @@ void Checkpoint::choosePrefix(const std::string &given, const std::string &embed
   struct Form {
     std::string base, head;
   };
-  for (const Form &form :
-       {Form{given, ""}, Form{"", ""}, Form{"language_model." + given, "language_model."},
-        Form{"model.language_model.", ""}, Form{"model.text_model.", ""},
-        Form{"model.language_model." + given, "model.language_model."}, Form{"text_model." + given, "text_model."}}) {
+  for (const Form &form : {Form{given, ""}, Form{"", ""}, Form{"language_model." + given, "language_model."},
+                           Form{"model.language_model.", ""}, Form{"model.text_model.", ""},
+                           Form{"model.language_model." + given, "model.language_model."},
+                           Form{"text_model." + given, "text_model."}, Form{"thinker." + given, "thinker."}}) {
     if (!files->find(form.base + embedding))
       continue;
     prefix = form.base;

@@ -134,6 +134,34 @@ void readCommon(Config &config, Decoder &decoder, const Defaults &d) {
     decoder.layers.assign(layers, layer);
 }
 
+void setCosmosNames(Decoder &decoder) {
+  decoder.renamed = {{".q_proj.", ".to_q."},   {".k_proj.", ".to_k."},   {".v_proj.", ".to_v."},
+                     {".o_proj.", ".to_out."}, {".q_norm.", ".norm_q."}, {".k_norm.", ".norm_k."},
+                     {".up_proj.", ".fc1."},   {".down_proj.", ".fc2."}};
+}
+
+static std::optional<Config> ropeParameters(Config &config) {
+  std::optional<Config> older = config.child("rope_scaling");
+  return older ? older : config.child("rope_parameters");
+}
+
+void requireWholeHeads(Config &config) {
+  config.require("partial_rotary_factor", {1, nullptr});
+  if (std::optional<Config> parameters = ropeParameters(config)) {
+    parameters->require("partial_rotary_factor", {1, nullptr});
+    config.adopt(*parameters);
+  }
+}
+
+void requireDefaultRope(Config &config) {
+  std::optional<Config> parameters = ropeParameters(config);
+  if (!parameters)
+    return;
+  const std::string type = parameters->text("rope_type", parameters->text("type", "default"));
+  if (type != "default")
+    config.fail("rotary embedding '" + type + "'; this model type has default only");
+}
+
 RopeContext ropeContext(const Decoder &decoder, double theta) {
   RopeContext context;
   context.headWidth = decoder.layers.empty() ? 0 : decoder.layers.front().attention.headWidth;

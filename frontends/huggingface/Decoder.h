@@ -132,9 +132,10 @@ struct Experts {
   double normalisedFrom = 0;  ///< added to their sum
   double normalisedLeast = 0; ///< their sum is taken to be this at least
   bool routerBias = false;
-  bool hasChoiceBias = false;     ///< a learned bias takes part in the choice, and in nothing else
-  bool choiceBiasMayLack = false; ///< weights without it stand for one of zeros
-  bool choiceBiasIsRow = false;   ///< stored (1, count), not (count)
+  bool hasChoiceBias = false;      ///< a learned bias takes part in the choice, and in nothing else
+  bool choiceBiasMayLack = false;  ///< weights without it stand for one of zeros
+  int64_t choiceBiasRows = 0;      ///< above 0: stored (rows, count), not (count); the first row counts
+  bool routerIsTransposed = false; ///< its matrix is stored (hidden, count)
   /// Experts in so many groups; the best `chosenGroups` of them take part.
   int64_t groups = 1, chosenGroups = 1;
   bool outsideIsZero = false;     ///< an expert of other groups is chosen by 0, which a learned bias may be below

@@ -20,6 +20,9 @@ struct Wrapper {
   const char *modelType, *textType; ///< `textType` where text_config does not say it
   bool isTied;                      ///< where tie_word_embeddings is absent
   bool scalesLogits = false;        ///< as the language model's own class does, in every version
+  bool eitherTies = false;          ///< text_config may tie the head too, where the key above is false
+  const char *part = "text_config"; ///< where its configuration stands, which may be that of a wrapper too
+  const char *olderPart = nullptr;  ///< read where `part` is absent
 };
 const Wrapper *findWrapper(const std::string &modelType);
 
@@ -43,6 +46,12 @@ struct Defaults {
   double theta = 10000;
   std::optional<int64_t> padding = std::nullopt;
 };
+/// Cosmos 3's names of a block's parts, beside transformers'.
+void setCosmosNames(Decoder &decoder);
+/// Fails where the rotary embedding is of a kind other than default.
+void requireDefaultRope(Config &config);
+/// Fails where partial_rotary_factor, which transformers does not read of the model type, says that a part turns.
+void requireWholeHeads(Config &config);
 /// Heads that share the hidden dimensions among them.
 void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads);
 /// Makes layers like `layer`, as many as `layersKey` says, of GPT-NeoX and its contemporaries: sizes are checked, the
@@ -163,6 +172,8 @@ void fillQwen2(Config &config, Decoder &decoder);
 void fillQwen3(Config &config, Decoder &decoder);
 void fillQwen2Vl(Config &config, Decoder &decoder);
 void fillQwen3Vl(Config &config, Decoder &decoder);
+void fillQwen25Omni(Config &config, Decoder &decoder);
+void fillQwen3OmniMoe(Config &config, Decoder &decoder);
 void fillMinistral(Config &config, Decoder &decoder);
 void fillQwen3Moe(Config &config, Decoder &decoder);
 void fillMixtral(Config &config, Decoder &decoder);
@@ -189,6 +200,14 @@ void fillCohere2(Config &config, Decoder &decoder);
 void fillGlm(Config &config, Decoder &decoder);
 void fillGlm4(Config &config, Decoder &decoder);
 void fillGlm4Moe(Config &config, Decoder &decoder);
+void fillGlm4v(Config &config, Decoder &decoder);
+void fillGlm4vMoe(Config &config, Decoder &decoder);
+void fillGlmOcr(Config &config, Decoder &decoder);
+void fillPaddleOcr(Config &config, Decoder &decoder);
+void fillHunyuanVl(Config &config, Decoder &decoder);
+void fillErnie45VlMoe(Config &config, Decoder &decoder);
+void fillGraniteDocling(Config &config, Decoder &decoder);
+void fillCosmos3Edge(Config &config, Decoder &decoder);
 void fillDeepSeekV3(Config &config, Decoder &decoder);
 void fillDeepSeekV32(Config &config, Decoder &decoder);
 void fillGlmMoeDsa(Config &config, Decoder &decoder);

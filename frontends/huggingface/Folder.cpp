@@ -121,13 +121,21 @@ bool isModelFolder(const std::string &path) {
 /// The language model's part of a multi-modal configuration. `mayBeTied` is set where either part ties the head:
 /// version 5 reads it above, version 4 below.
 static Config textPart(Config &config, const Wrapper &wrapper, std::string &modelType, bool &mayBeTied) {
-  std::optional<Config> text = config.child("text_config");
-  if (!text) // version 4's Qwen2-VL has it all at the top
+  std::optional<Config> text = config.child(wrapper.part);
+  if (!text && wrapper.olderPart)
+    text = config.child(wrapper.olderPart);
+  if (!text) { // version 4's Qwen2-VL has it all at the top
+    mayBeTied = wrapper.isTied;
+    if (wrapper.eitherTies && wrapper.isTied) // what text_config would say without a key
+      config.set("tie_word_embeddings", true);
     return config;
+  }
   modelType = text->text("model_type", wrapper.textType);
+  if (findWrapper(modelType)) // of a model that says something beside what it reads: the part's own head counts
+    return *text;
   bool below = text->flag("tie_word_embeddings", wrapper.isTied), above = config.flag("tie_word_embeddings", below);
   mayBeTied = below || above;
-  text->set("tie_word_embeddings", above);
+  text->set("tie_word_embeddings", above || (wrapper.eitherTies && below));
   return *text;
 }
 
@@ -180,12 +188,15 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision pr
   model.modelType = config.text("model_type", "");
   refuseUnsupported(config, model.modelType);
   bool mayBeTied = false;
-  const Wrapper *wrapper = findWrapper(model.modelType);
-  if (wrapper) {
+  const Wrapper *wrapper = nullptr;
+  while (const Wrapper *next = findWrapper(model.modelType)) {
+    wrapper = next;
     model.modelType = wrapper->textType;
     Config text = textPart(config, *wrapper, model.modelType, mayBeTied);
     text.adopt(config);
     config = std::move(text);
+  }
+  if (wrapper) {
     model.notes.push_back(place + ": a multi-modal model; its language model (" + model.modelType +
                           ") is trained on text");
     refuseUnsupported(config, model.modelType);

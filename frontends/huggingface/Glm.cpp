@@ -4,6 +4,12 @@
 
 namespace ztc::huggingface {
 
+/// Norms of what each half of a block gives, beside those of what it reads.
+static void setNormsOfResults(Decoder &decoder) {
+  decoder.names.afterAttentionNorm = "post_self_attn_layernorm";
+  decoder.names.afterFeedForwardNorm = "post_mlp_layernorm";
+}
+
 static RopeContext halfContext(const Decoder &decoder) {
   RopeContext context = ropeContext(decoder, 10000);
   context.partialFactor = 0.5;
@@ -32,29 +38,86 @@ void fillGlm(Config &config, Decoder &decoder) {
 
 void fillGlm4(Config &config, Decoder &decoder) {
   fillGlm(config, decoder);
-  decoder.names.afterAttentionNorm = "post_self_attn_layernorm";
-  decoder.names.afterFeedForwardNorm = "post_mlp_layernorm";
+  setNormsOfResults(decoder);
+}
+
+/// GLM 4 with a rotary embedding whose parts are alike for text; as much of a head turns as partial_rotary_factor says.
+static void readGlm4v(Config &config, Decoder &decoder, const Defaults &defaults, bool hasBias) {
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  setBiases(decoder, hasBias, false);
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.isFused = true;
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  decoder.ropes.front().isInterleaved = true;
+  setNormsOfResults(decoder);
+}
+
+/// The language model of GLM-4.1V. transformers gives its heads the hidden dimensions, whatever head_dim says.
+void fillGlm4v(Config &config, Decoder &decoder) {
+  readGlm4v(config, decoder,
+            {.vocabulary = 151552, .width = 13696, .layers = 40, .keyHeads = 2, .positions = 32768, .epsilon = 1e-5},
+            true);
+  if (!decoder.layers.empty() && config.has("head_dim") &&
+      decoder.layers.front().attention.headWidth != decoder.hidden / decoder.layers.front().attention.heads)
+    config.fail(config.describe("head_dim") + ", and the heads of this model type share hidden_size");
+}
+
+/// The language model of GLM-OCR.
+void fillGlmOcr(Config &config, Decoder &decoder) {
+  readGlm4v(config, decoder,
+            {.vocabulary = 59392,
+             .hidden = 1024,
+             .width = 4096,
+             .layers = 16,
+             .heads = 16,
+             .keyHeads = 8,
+             .positions = 131072,
+             .epsilon = 1e-5},
+            false);
+}
+
+/// GLM 4.5: half of each head turns, by halves; a mixture behind dense layers.
+static void readGlm4Moe(Config &config, Decoder &decoder, const Defaults &defaults, bool hasBias) {
+  readAliases(config, {{"num_local_experts", "n_routed_experts"}});
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  setBiases(decoder, config.flag("attention_bias", hasBias), false);
+  decoder.ropes = {readRope(config, halfContext(decoder))};
+  setDeepSeekExperts(config, decoder,
+                     {.count = 128, .perToken = 8, .width = 1408, .shared = 1, .firstDense = 1, .normalised = true});
 }
 
 void fillGlm4Moe(Config &config, Decoder &decoder) {
-  readCommon(config, decoder,
-             {.vocabulary = 151552,
-              .width = 10944,
-              .layers = 46,
-              .heads = 96,
-              .keyHeads = 8,
-              .positions = 131072,
-              .epsilon = 1e-5});
-  if (decoder.layers.empty())
-    return;
-  config.harmless({"num_nextn_predict_layers"});
-  bool bias = config.flag("attention_bias", false), hasHeadNorms = config.flag("use_qk_norm", false);
-  setBiases(decoder, bias, false);
+  readGlm4Moe(config, decoder,
+              {.vocabulary = 151552,
+               .width = 10944,
+               .layers = 46,
+               .heads = 96,
+               .keyHeads = 8,
+               .positions = 131072,
+               .epsilon = 1e-5},
+              false);
+  config.harmless({"num_nextn_predict_layers", "num_mtp_layers"});
+  bool hasHeadNorms = config.flag("use_qk_norm", false);
   for (Layer &layer : decoder.layers)
     layer.attention.headNorms = hasHeadNorms ? HeadNorms::PerHead : HeadNorms::None;
-  decoder.ropes = {readRope(config, halfContext(decoder))};
-  setDeepSeekExperts(config, decoder,
-                     {.count = 128, .perToken = 8, .width = 1408, .firstDense = 1, .normalised = true});
+}
+
+/// The language model of GLM-4.5V.
+void fillGlm4vMoe(Config &config, Decoder &decoder) {
+  config.harmless({"num_nextn_predict_layers"});
+  readGlm4Moe(config, decoder,
+              {.vocabulary = 151424,
+               .width = 10944,
+               .layers = 46,
+               .heads = 96,
+               .keyHeads = 8,
+               .positions = 65536,
+               .epsilon = 1e-5},
+              true);
 }
 
 /// GLM 4.5's experts in every layer; all of each head turns.

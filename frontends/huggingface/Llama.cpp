@@ -83,6 +83,28 @@ void fillGranite(Config &config, Decoder &decoder) {
   readGranite(config, decoder, {});
 }
 
+/// The language model of Granite Docling.
+void fillGraniteDocling(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  Defaults defaults{.vocabulary = 133800,
+                    .hidden = 1024,
+                    .width = 2048,
+                    .layers = 28,
+                    .heads = 16,
+                    .keyHeads = 4,
+                    .positions = 32768,
+                    .epsilon = 1e-5};
+  defaults.isTied = true;
+  defaults.padding = 100256;
+  for (const auto &[key, value] : {std::pair{"embedding_multiplier", 12.0},
+                                   {"logits_scaling", 4.0},
+                                   {"residual_multiplier", 0.263},
+                                   {"attention_multiplier", 0.015625}})
+    if (!config.has(key))
+      config.set(key, value);
+  readGranite(config, decoder, defaults);
+}
+
 /// Windows in three layers of four, sinks in all, and a base of the rotary embedding for each layer; 0: it has none.
 static void setGraniteWindows(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())

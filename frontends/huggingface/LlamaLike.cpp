@@ -80,6 +80,33 @@ void fillArcee(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
+/// The language model of Cosmos 3 Edge; its feed-forward is not gated, and no configuration ties its head.
+void fillCosmos3Edge(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  Defaults defaults{.vocabulary = 131072,
+                    .hidden = 2048,
+                    .width = 9216,
+                    .layers = 28,
+                    .heads = 16,
+                    .keyHeads = 8,
+                    .headWidth = 128,
+                    .positions = 131072,
+                    .epsilon = 1e-5,
+                    .activation = "relu2"};
+  defaults.padding = 0;
+  readCommon(config, decoder, defaults);
+  config.require("tie_word_embeddings", {false});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias, config.flag("mlp_bias", false));
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.isGated = false;
+  requireDefaultRope(config);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 1e8))};
+  setCosmosNames(decoder);
+}
+
 /// An activation with two numbers of its own in each layer, and norms of queries and keys.
 void fillApertus(Config &config, Decoder &decoder) {
   Defaults defaults{.vocabulary = 131072,
@@ -175,6 +202,16 @@ void fillErnie45(Config &config, Decoder &decoder) {
               {.hidden = 1024, .width = 3072, .layers = 18, .heads = 16, .keyHeads = 2, .headWidth = 128});
 }
 
+/// The language model of PaddleOCR-VL: ERNIE 4.5 whose heads turn by halves. Files of it may have its keys at the top.
+void fillPaddleOcr(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  config.harmless({"vision_config", "text_config", "image_token_id", "video_token_id", "vision_start_token_id",
+                   "vision_end_token_id"});
+  fillErnie45(config, decoder);
+  for (Rope &rope : decoder.ropes)
+    rope.isInterleaved = false;
+}
+
 void fillHelium(Config &config, Decoder &decoder) {
   Defaults defaults{.vocabulary = 48000,
                     .hidden = 2560,
@@ -196,9 +233,10 @@ void fillHelium(Config &config, Decoder &decoder) {
 }
 
 /// Its norms of queries and keys come after the rotation.
-void fillHunyuan(Config &config, Decoder &decoder) {
+static void readHunyuan(Config &config, Decoder &decoder, bool sees) {
   Defaults defaults{.vocabulary = 290943, .epsilon = 1e-5};
   defaults.padding = 0;
+  defaults.isTied = sees;
   readCommon(config, decoder, defaults);
   config.harmless(
       {"eod_token_id", "pad_id", "im_start_id", "im_end_id", "text_start_id", "text_end_id", "org_vocab_size"});
@@ -214,7 +252,21 @@ void fillHunyuan(Config &config, Decoder &decoder) {
   decoder.names.keyNorm = "key_layernorm";
   RopeContext context = ropeContext(decoder, 10000);
   context.readsAlpha = true;
+  context.xdropeIsDynamic = sees;
   decoder.ropes = {readRope(config, context)};
+}
+
+void fillHunyuan(Config &config, Decoder &decoder) {
+  readHunyuan(config, decoder, false);
+}
+
+/// The language model of HunYuan-VL, of HunyuanOCR too. Files of it may have its keys at the top.
+void fillHunyuanVl(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  config.harmless({"vision_config", "text_config", "image_token_id", "im_newline_id"});
+  readAliases(config,
+              {{"attention_head_dim", "head_dim"}, {"org_vocab_size", "vocab_size"}, {"pad_id", "pad_token_id"}});
+  readHunyuan(config, decoder, true);
 }
 
 void fillInternLm3(Config &config, Decoder &decoder) {

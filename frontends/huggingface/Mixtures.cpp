@@ -4,6 +4,12 @@
 
 namespace ztc::huggingface {
 
+/// Its bias is a matrix, which begins with zeros all the same.
+static void setErnieChoiceBias(Decoder &decoder) {
+  decoder.names.choiceBias = "moe_statics.e_score_correction_bias";
+  decoder.fresh = {{"e_score_correction_bias", FreshValues::Kind::Constant, {0}}};
+}
+
 /// A softmax of all experts, chosen by it and a bias; some layers are dense.
 void fillErnie45Moe(Config &config, Decoder &decoder) {
   decoder.headBias =
@@ -16,7 +22,8 @@ void fillErnie45Moe(Config &config, Decoder &decoder) {
   experts.perToken = config.integer(config.firstOf({"moe_k", "num_experts_per_tok"}), 6);
   experts.normalised = true;
   experts.normalisedLeast = config.number("moe_norm_min", 1e-12);
-  experts.hasChoiceBias = experts.choiceBiasIsRow = true;
+  experts.hasChoiceBias = true;
+  experts.choiceBiasRows = 1;
   experts.precision = Experts::Precision::Weight;
   int64_t width = config.integer("moe_intermediate_size", 1536), first = config.integer("moe_layer_start_index", 1, 0),
           last = config.integer("moe_layer_end_index", -1, -1), every = config.integer("moe_layer_interval", 1);
@@ -26,8 +33,47 @@ void fillErnie45Moe(Config &config, Decoder &decoder) {
   readRouterLoss(config, decoder);
   setExperts(config, decoder, experts, width,
              [&](int64_t layer) { return layer < first || layer > last || (layer + 1) % every != 0; });
-  decoder.names.choiceBias = "moe_statics.e_score_correction_bias";
+  setErnieChoiceBias(decoder);
   decoder.renamed = {{".mlp.moe_statics.", ".mlp.gate.moe_statics."}};
+}
+
+/// The language model of ERNIE 4.5 VL, whose tokens of text see the first half of its experts. Parts of its rotary
+/// embedding alternate, which changes nothing of text where they are alike.
+void fillErnie45VlMoe(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  requireDefaultRope(config);
+  Defaults sizes{.hidden = 2560, .width = 12288, .layers = 28, .heads = 20, .keyHeads = 4};
+  config.set("pad_token_id", config.has("pad_token_id") ? config.value("pad_token_id") : nlohmann::json());
+  readErnie45(config, decoder, sizes);
+  for (const char *key : {"rope_parameters", "rope_scaling"})
+    if (std::optional<Config> parameters = config.child(key)) {
+      std::vector<int64_t> sections = parameters->integers("mrope_section").value_or(std::vector<int64_t>{1, 1, 1});
+      if (sections.size() != 3 || sections[0] != sections[1])
+        config.fail(parameters->describe("mrope_section") + ", and ztc builds three, the first two alike");
+    }
+  if (decoder.layers.empty())
+    return;
+  Experts experts;
+  experts.count = config.integer(config.firstOf({"moe_num_experts", "num_experts"}), 64);
+  experts.perToken = config.integer(config.firstOf({"moe_k", "num_experts_per_tok"}), 6);
+  experts.normalised = true;
+  experts.normalisedLeast = config.number("moe_norm_min", 1e-12);
+  experts.hasChoiceBias = experts.routerIsTransposed = true;
+  experts.choiceBiasRows = 2;
+  experts.precision = Experts::Precision::Weight;
+  const std::vector<int64_t> widths =
+      config.integers("moe_intermediate_size").value_or(std::vector<int64_t>{1536, 512});
+  if (widths.size() != 2 || widths[0] < 1)
+    return config.fail(config.describe("moe_intermediate_size") + ", which is not a width of text and one of images");
+  experts.sharedWidth = widths[0] * config.integer("moe_num_shared_experts", 2, 0);
+  readRouterLoss(config, decoder);
+  const std::vector<bool> dense =
+      layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", [](int64_t layer) { return layer == 0; });
+  setExperts(config, decoder, experts, widths[0], [&](int64_t layer) { return bool(dense[layer]); });
+  setErnieChoiceBias(decoder);
+  decoder.renamed = {{".mlp.moe_statics.", ".mlp.text_moe.gate.moe_statics."},
+                     {".mlp.gate.", ".mlp.text_moe.gate."},
+                     {".mlp.experts.", ".mlp.text_moe.experts."}};
 }
 
 /// One number, or a list of one for each layer that must be alike.

@@ -14,9 +14,9 @@ static bool isEverySecondBefore(int64_t layer, int64_t end) {
 
 /// Without use_sliding_window transformers has no window, and fails where layer_types asks for one all the same.
 static void readWindows(Config &config, Decoder &decoder, int64_t mostByDefault = 28,
-                        bool (*isSliding)(int64_t, int64_t) = isFromOn) {
+                        bool (*isSliding)(int64_t, int64_t) = isFromOn, int64_t windowByDefault = 4096) {
   bool useWindow = config.flag("use_sliding_window", false);
-  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096, 0);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", windowByDefault, 0);
   int64_t most = config.optionalInteger("max_window_layers", mostByDefault, 0).value_or(mostByDefault);
   bool hasTypes = !config.texts("layer_types").empty();
   std::vector<bool> sliding = slidingLayers(config, decoder, isSliding, most);
@@ -57,6 +57,25 @@ void fillQwen2Vl(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
 }
 
+/// The language model that Qwen2.5-Omni thinks with.
+void fillQwen25Omni(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  readCommon(config, decoder,
+             {.vocabulary = 152064,
+              .hidden = 3584,
+              .width = 18944,
+              .layers = 28,
+              .heads = 28,
+              .keyHeads = 4,
+              .positions = 32768,
+              .isTied = true});
+  if (decoder.layers.empty())
+    return;
+  setBiases(decoder, true, false);
+  readWindows(config, decoder, 28, isFromOn, 32768);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
+}
+
 static void fillQwen3Attention(Config &config, Decoder &decoder, double theta = 10000) {
   bool bias = config.flag("attention_bias", false);
   setBiases(decoder, bias, bias);
@@ -79,14 +98,16 @@ void fillQwen3Vl(Config &config, Decoder &decoder) {
              {.vocabulary = 151936, .width = 22016, .keyHeads = 32, .headWidth = 128, .positions = 128000});
   if (!decoder.layers.empty())
     fillQwen3Attention(config, decoder, 500000);
+  setCosmosNames(decoder);
 }
 
 /// Experts in every `decoder_sparse_step`-th layer but those of `mlp_only_layers`.
-static void readExperts(Config &config, Decoder &decoder, Experts experts, int64_t widthByDefault) {
+static void readExperts(Config &config, Decoder &decoder, Experts experts, int64_t widthByDefault,
+                        bool normalisedByDefault = false) {
   experts.count = config.integer(config.firstOf({"num_experts", "num_local_experts"}), experts.count, 0);
   experts.perToken = config.integer("num_experts_per_tok", experts.perToken);
   if (!experts.normalised)
-    experts.normalised = config.flag("norm_topk_prob", false);
+    experts.normalised = config.flag("norm_topk_prob", normalisedByDefault);
   int64_t width = config.integer("moe_intermediate_size", widthByDefault),
           step = config.integer("decoder_sparse_step", 1);
   std::vector<int64_t> dense = config.integers("mlp_only_layers").value_or(std::vector<int64_t>());
@@ -127,6 +148,24 @@ void fillQwen3VlMoe(Config &config, Decoder &decoder) {
   config.harmless({"norm_topk_prob", "sliding_window"}); // transformers sets both itself
   readExperts(config, decoder, {.count = 60, .perToken = 4, .normalised = true}, 1408);
   decoder.names.expertsAreStacked = decoder.names.expertsAreTransposed = true;
+}
+
+/// The language model that Qwen3-Omni thinks with.
+void fillQwen3OmniMoe(Config &config, Decoder &decoder) {
+  requireWholeHeads(config);
+  readCommon(config, decoder,
+             {.vocabulary = 3584,
+              .hidden = 2048,
+              .width = 18944,
+              .layers = 28,
+              .heads = 28,
+              .keyHeads = 4,
+              .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  fillQwen3Attention(config, decoder, 1000000);
+  config.harmless({"sliding_window"}); // transformers reads no window of it
+  readExperts(config, decoder, {.count = 128, .perToken = 8}, 768, true);
 }
 
 /// Qwen2's attention; beside the experts one that sees every token, behind a gate.

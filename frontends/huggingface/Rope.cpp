@@ -237,6 +237,8 @@ Rope ropeOf(Config &owner, std::optional<Config> parameters, const RopeContext &
   std::string old = own.text("type", "default"), type = own.text("rope_type", old);
   if (context.yarnIsLongrope && (type == "su" || type == "yarn"))
     type = "longrope";
+  if (context.xdropeIsDynamic && type == "xdrope")
+    type = "dynamic";
   Rope rope = Reader(own, context, isNested).read(type);
   owner.adopt(own);
   return rope;

@@ -32,6 +32,7 @@ struct RopeContext {
   double partialFactor = 1;        ///< where no key names it
   std::optional<int64_t> original; ///< a top-level original_max_position_embeddings, which goes first
   bool yarnIsLongrope = false;     ///< Phi-3's old names
+  bool xdropeIsDynamic = false;    ///< HunYuan-VL's old name
   bool readsAlpha = false;         ///< Hunyuan: "dynamic" with alpha is another base, whatever the length of a row
   bool readsQueryScale = false;    ///< Ministral 3: llama_4_scaling_beta
   bool readsMagnitudes = false;    ///< Phi-3.5-MoE: longrope's short_mscale and long_mscale

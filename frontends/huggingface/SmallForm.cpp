@@ -56,6 +56,7 @@ constexpr Size kSizes[] = {
     {"moe_num_experts", kExperts},
     {"num_experts_per_tok", 2},
     {"moe_top_k", 2},
+    {"moe_k", 2},
     {"moe_topk", 2},
     {"top_k_experts", 2},
     {"global_head_dim", kWideHead},
@@ -147,7 +148,8 @@ void shortenFactors(json &rope, int64_t headSize) {
   for (auto &[key, value] : rope.items())
     if (value.is_object())
       shortenFactors(value, headSize);
-    else if (value.is_array() && headSize > kHeadSize && value.size() > 1 && value[0].is_number()) // else short enough
+    else if (!key.ends_with("_section") && value.is_array() && headSize > kHeadSize && value.size() > 1 &&
+             value[0].is_number()) // else short enough
       value.erase(value.begin() + std::max<int64_t>(1, int64_t(value.size()) * kHeadSize / headSize), value.end());
 }
 
@@ -286,9 +288,10 @@ void shrink(json &config) {
       if (isNumber(*part, size.key))
         (*part)[size.key] = std::min((*part)[size.key].get<int64_t>(), size.size);
   shrinkHeadsOfStates(config);
-  if (config.contains("intermediate_size") && config["intermediate_size"].is_array())
-    for (json &width : config["intermediate_size"])
-      width = kInner;
+  for (const char *key : {"intermediate_size", "moe_intermediate_size"})
+    if (config.contains(key) && config[key].is_array())
+      for (json &width : config[key])
+        width = kInner;
   if (isNumber(config, "num_global_key_value_heads"))
     config["num_global_key_value_heads"] = 1;
   if (!isNumber(config, "vocab_size")) // every family's own default is large
@@ -302,7 +305,10 @@ void shrink(json &config) {
 
 /// Where a configuration of several modalities has that of its language model.
 json &textConfig(json &config) {
-  return config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
+  for (const char *part : {"thinker_config", "text_config", "llm_config"})
+    if (config.contains(part) && config[part].is_object())
+      return textConfig(config[part]);
+  return config;
 }
 
 /// Of numbers of layers those that a model of so many has; its first, where it has none of them.

@@ -98,10 +98,17 @@ std::vector<std::string> familyNames(std::string_view stored) {
 bool takesExpertsAsLinear(std::string_view modelType) {
   // transformers' conversion_mapping.py: types with the patterns of Mixtral and of Qwen2-MoE, without the latter
   // itself.
-  static constexpr std::string_view kTypes[] = {
-      "afmoe",     "cohere2_moe", "deepseek_v2",   "deepseek_v3",    "dots1",     "ernie4_5_moe", "exaone_moe",
-      "flex_olmo", "glm4_moe",    "glm4_moe_lite", "hunyuan_v1_moe", "mellum",    "minimax",      "minimax_m2",
-      "mixtral",   "olmoe",       "qwen3_moe",     "qwen3_next",     "solar_open"};
+  static constexpr std::string_view kTypes[] = {"afmoe",          "cohere2_moe",
+                                                "deepseek_v2",    "deepseek_v3",
+                                                "dots1",          "ernie4_5_moe",
+                                                "exaone_moe",     "flex_olmo",
+                                                "glm4_moe",       "glm4_moe_lite",
+                                                "hunyuan_v1_moe", "mellum",
+                                                "minimax",        "minimax_m2",
+                                                "mixtral",        "olmoe",
+                                                "qwen3_moe",      "qwen3_next",
+                                                "solar_open",     "glm4v_moe",
+                                                "qwen3_omni_moe", "qwen3_omni_moe_thinker"};
   return std::ranges::find(kTypes, modelType) != std::end(kTypes);
 }
 

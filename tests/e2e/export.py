@@ -5,7 +5,7 @@ import json
 import shutil
 import struct
 
-from support import GOLDEN, ROOT, check, finish, read_safetensors, run, scratch, write_safetensors
+from support import GOLDEN, ROOT, check, finish, read_log, read_safetensors, run, scratch, write_safetensors
 
 
 def header(path):
@@ -67,8 +67,30 @@ def multi_modal(work):
         check(f"multi-modal, {label}: it is said", f"{len(others)} tensors that are not trained as they were" in done.stdout, done.stdout[-300:])
 
 
+def speaking(work):
+    """A folder whose language model is part of one that speaks: its tensors keep their names, and those of speech go along."""
+    folder, plan, out = work / "speaking", work / "speaking.bin", work / "spoken"
+    source = ROOT / "tests/folders/qwen2_5-omni"
+    folder.mkdir()
+    shutil.copy(source / "config-speaks.json", folder / "config.json")
+    golden = json.loads((source / "golden.json").read_text())
+    stored = {f"thinker.{name}": tensor for name, tensor in raw(source).items()} | {"talker.model.embed_tokens.weight": ("BF16", [2], b"\1\2\3\4")}
+    write_raw(folder / "model.safetensors", stored)
+    tokens = lambda key: ([1, golden["batch"], golden["seq"]], array.array("q", [x for row in golden[key][0] for x in row]))
+    write_safetensors(work / "tokens.safetensors", {key: tokens(key) for key in ("input_ids", "labels")})
+    run("ztc", "compile", folder, f"--batch={golden['batch']}", f"--seq={golden['seq']}", "--precision=fp32", "--target=host", "-o", plan)
+    run("ztc-run", plan, f"--data={work / 'tokens.safetensors'}", "--steps=1", "--device=cpu", f"--export={out}", f"--log-json={work / 'log'}")
+    loss = read_log(work / "log")[1][0]["loss"]
+    check("a model that speaks: its loss", abs(loss - golden["losses"][0]) < 1e-5, loss)
+    exported, trained = raw(out), {f"thinker.{name}" for name in golden["gradients"]}
+    check("a model that speaks: the same tensors", set(exported) == set(stored), sorted(set(exported) ^ set(stored))[:4])
+    check("a model that speaks: what is not trained, bit for bit", all(exported[name] == tensor for name, tensor in stored.items() if name not in trained))
+    check("a model that speaks: what is trained has changed", trained <= set(stored) and all(exported[name][2] != stored[name][2] for name in trained if name.endswith("proj.weight")))
+
+
 with scratch() as work:
     multi_modal(work)
+    speaking(work)
     model = work / "model"
     model.mkdir()
     for name in ("model.onnx", "config.json"):

@@ -24,6 +24,7 @@ DELTA = {"A_log": between(0.01, 16, math.exp), "dt_bias": same(1), "linear_attn.
 EXPECTED = {
     "granite-hybrid": MAMBA, "zamba2": MAMBA | {"dt_bias": between(0.05, 0.1, softplus)}, "bamba": MAMBA, "falcon-h1": MAMBA, "qwen3-next": DELTA, "qwen3-5": DELTA,
     "gemma3": SHIFTED | {"pre_feedforward_layernorm.weight": same(0)}, "llama3-defaults": {"model.norm.weight": same(1)},
+    "ernie4_5-moe": {"moe_statics.e_score_correction_bias": same(0), "gate.weight": normal(0.12)}, "ernie4_5-vl": {"moe_statics.e_score_correction_bias": same(0), "gate.weight": normal(0.12)},
     "kimi-linear": {"A_log": between(1, 16, math.exp), "dt_bias": steps}, "olmo-hybrid": {"A_log": between(0, 16, math.exp), "dt_bias": steps},
     "nemotron-h": MAMBA | {"dt_bias": steps, "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]) / 2)(values, shape)},
     "jamba": {"A_log": counted, "D": same(1), "dt_proj.bias": same(0), "dt_layernorm.weight": same(1)},

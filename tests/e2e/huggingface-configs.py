@@ -28,6 +28,11 @@ def but(**more):
     return lambda config: config | more
 
 
+def within(**more):
+    """The same of the language model's part."""
+    return lambda config: config | {"text_config": config["text_config"] | more}
+
+
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 REFUSED = [
     ("no object", "llama-heads", lambda c: "[1, 2]", "is not a JSON object"),
@@ -143,6 +148,18 @@ REFUSED = [
     ("a window that Qwen3 does not use in a layer that has one", "qwen3", but(use_sliding_window=False), "layer_types has 'sliding_attention', and use_sliding_window is false"),
     ("a window that Qwen2-MoE does not use in a layer that has one", "qwen2-moe", but(use_sliding_window=False), "and use_sliding_window is false, where transformers fails"),
     ("SmolLM3's layer with a window of no size", "smollm3-types", but(sliding_window=None), "layer_types has 'sliding_attention', and sliding_window is null"),
+    ("GLM-4.1V's heads of another width", "glm4v", within(head_dim=12), "head_dim is 12, and the heads of this model type share hidden_size"),
+    ("a head that Cosmos 3 Edge does not tie", "cosmos3-edge", but(tie_word_embeddings=True), "tie_word_embeddings is true; ztc supports false only"),
+    ("scaled angles of Cosmos 3 Edge", "cosmos3-edge", within(rope_parameters=ROPE | {"rope_type": "linear", "factor": 2.0}), "rotary embedding 'linear'; this model type has default only"),
+    ("scaled angles of ERNIE 4.5 VL", "ernie4_5-vl", within(rope_parameters=None, rope_scaling={"type": "yarn", "factor": 2.0}), "rotary embedding 'yarn'; this model type has default only"),
+    ("ERNIE 4.5 VL's parts of angles that do not alternate", "ernie4_5-vl", within(rope_parameters=ROPE | {"mrope_section": [1, 2, 3]}),
+     "mrope_section is [1,2,3], and ztc builds three, the first two alike"),
+    ("ERNIE 4.5 VL's experts of one width", "ernie4_5-vl", within(moe_intermediate_size=[20]), "moe_intermediate_size is [20], which is not a width of text and one of images"),
+    ("ERNIE 4.5 VL's layers of an unknown kind", "ernie4_5-vl", within(mlp_layer_types=["sparse", "dense", "moe"]), "mlp_layer_types has 'moe'; ztc builds sparse and dense"),
+    *((f"a part of a head that turns in {name}", name, within(rope_parameters=ROPE | {"partial_rotary_factor": 0.5}), "partial_rotary_factor is 0.5; ztc supports 1 or null only")
+      for name in ("qwen2_5-omni", "qwen3-omni", "ernie4_5-vl", "hunyuan-vl", "granite-docling", "cosmos3-edge")),
+    ("HunYuan-VL's angles in plain Hunyuan", "hunyuan", but(rope_parameters=ROPE | {"rope_type": "xdrope"}), "rotary embedding 'xdrope'"),
+    ("a language model that speaks", "qwen2_5-omni", lambda c: {"model_type": "qwen2_5_omni", "thinker_config": c | {"model_type": "mine"}}, "'mine' is not one that ztc builds"),
     ("scaled logits in a multi-modal folder", "llava-vision", lambda c: c | {"text_config": c["text_config"] | {"model_type": "granite", "logits_scaling": 2.0}},
      "scales or caps its logits, which transformers' class of 'llava'"),
     ("ALiBi of another steepness", "llama-heads", lambda c: {"model_type": "mpt", "attn_config": {"alibi_bias_max": 4}}, "alibi_bias_max is 4; ztc supports 8 only"),
@@ -174,8 +191,8 @@ SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_expe
          "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
-# and what a default of so many layers lacks without which transformers makes no model either
-LACKED = {"lfm2_moe": {"layer_types": ["conv", "full_attention"]}, "zamba2": {"layers_block_type": ["linear_attention", "hybrid"]}}
+# and what a default lacks without which transformers makes no model either: layers of each kind, heads of an even width
+LACKED = {"qwen3_omni_moe_text": {"num_attention_heads": 32}, "lfm2_moe": {"layer_types": ["conv", "full_attention"]}, "zamba2": {"layers_block_type": ["linear_attention", "hybrid"]}}
 
 
 def known_keys(work, version):
@@ -218,6 +235,17 @@ with scratch() as work:
     done = attempt(work, "llama-heads", lambda _: solar | {k: v for k, v in SMALL.items() if k in solar} | {"attention_bias": True}, weights=False, command=("check", "--json"))
     biases = {p["name"].split(".")[-2] for p in json.loads(done.stdout or "{}").get("parameters", []) if p["name"].endswith("_proj.bias")}
     check("attention_bias of Solar Open is of queries, keys and values", biases == {"q_proj", "k_proj", "v_proj"}, sorted(biases) or done.stderr[-300:])
+    glm = json.loads((HOME / "defaults-5.json").read_text())["glm4_moe"]
+    glm = {k: v for k, v in glm.items() if k != "n_shared_experts"} | {k: v for k, v in SMALL.items() if k in glm}
+    done = attempt(work, "llama-heads", lambda _: glm, weights=False, command=("check", "--json"))
+    check("GLM 4.5 has a shared expert where no key says it", "model.layers.1.mlp.shared_experts.up_proj.weight" in done.stdout, done.stderr[-300:])
+    for name, text, ties in (("paddleocr_vl", {}, True), ("paddleocr_vl", {"tie_word_embeddings": False}, False), ("glm4v", {}, False), ("glm4v", {"tie_word_embeddings": True}, True),
+                             ("glm46v", {"tie_word_embeddings": True}, False), ("hunyuan_vl", None, True)):
+        config = {"model_type": name, "tie_word_embeddings": False} | ({"num_hidden_layers": 1} if text is None else {"text_config": {"num_hidden_layers": 1} | text})
+        done = attempt(work, "llama-heads", lambda _: config, weights=False, command=("compile", "--to=import", "-o", work / "import.mlir"))
+        check(f"{name}: the head is {'tied' if ties else 'not tied'} with {text} below false", ('"lm_head.weight"' not in (work / "import.mlir").read_text()) == ties, done.stderr[-300:])
+    done = attempt(work, "nemotron-h", lambda c: {"model_type": "nemotron_h_omni", "llm_config": c})
+    check("Nemotron-H Omni's older name of its language model's part", done.returncode == 0 and "its language model (nemotron_h) is trained" in done.stdout, done.stderr[-300:])
     listed = run("ztc", "check", "--help").stdout
     check("the help lists what is built", all(name in listed for name in ("llama", "kolibri1")), listed[-300:])
     empty = work / "empty"

@@ -17,6 +17,7 @@ MOST_NODES = 600  # experts of all layers: a graph of more takes half a minute
 
 
 def part(config):
+    config = config.get("thinker_config", config)
     return config.get("text_config", config)
 
 

@@ -434,6 +434,52 @@ FOLDERS |= {
         moe_intermediate_size=20, moe_shared_expert_intermediate_size=12, moe_latent_size=14, mlp_bias=True, time_step_min=0.05, **EXPERTS), {}),
 }
 
+# Language models of folders that see and hear: of text alone the parts of a rotary embedding are alike
+OF_PARTS = rope("default", mrope_section=[1, 1, 1], partial_rotary_factor=0.5)
+GLM_VISION = dict(depth=1, hidden_size=16, out_hidden_size=24, num_heads=2, intermediate_size=24, image_size=28)
+OMNI_AUDIO = dict(num_mel_bins=8, encoder_layers=1, encoder_attention_heads=2, encoder_ffn_dim=16, d_model=16, max_source_positions=20, n_window=4, output_dim=24)
+OMNI_VISION = dict(depth=1, hidden_size=16, out_hidden_size=24, num_heads=2, intermediate_size=24)
+
+
+def thinking(kind):
+    """A folder of the model that thinks, as the one that speaks too has it."""
+    return lambda c: dict(model_type=kind, enable_audio_output=True, thinker_config={k: v for k, v in c.items() if k not in ("transformers_version", "dtype")})
+
+
+FOLDERS |= {
+    "glm4v": ("glm4v", dict(vision_config=GLM_VISION, text_config=base(**LITTLE | dict(hidden_size=40), rope_parameters=rope(
+        "default", mrope_section=[1, 1, 2], partial_rotary_factor=0.8))), {
+        "4": lambda c: changed(c, text_config=version4()(c["text_config"]))}),
+    "glm4v-moe": ("glm4v_moe", dict(vision_config=GLM_VISION, experts="eager", text_config=base(
+        **LITTLE, head_dim=12, attention_bias=True, rope_parameters=OF_PARTS, n_routed_experts=6, n_group=3, topk_group=2, first_k_dense_replace=1, moe_intermediate_size=20,
+        num_experts_per_tok=2, routed_scaling_factor=1.3)), {
+        "4": lambda c: changed(c, text_config=named(num_local_experts="n_routed_experts")(changed(version4()(c["text_config"]), ["partial_rotary_factor"])))}),
+    "qwen2_5-omni": ("qwen2_5_omni_thinker", dict(vision_config=OMNI_VISION, audio_config=OMNI_AUDIO, text_config=base(
+        **LITTLE, head_dim=12, rope_parameters=rope("default", mrope_section=[1, 2, 3]), use_sliding_window=True, sliding_window=6, max_window_layers=1)), {
+        "speaks": thinking("qwen2_5_omni")}),
+    "qwen3-omni": ("qwen3_omni_moe_thinker", dict(vision_config=OMNI_VISION | dict(num_position_embeddings=16, deepstack_visual_indexes=[0]), experts="eager",
+                                                  audio_config=OMNI_AUDIO | dict(downsample_hidden_size=8), text_config=base(
+        **LITTLE, head_dim=12, num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, num_experts_per_tok=2, mlp_only_layers=[1], rope_parameters=rope(
+            "default", mrope_section=[2, 2, 2], interleaved=True))), {
+        "speaks": thinking("qwen3_omni_moe")}),
+}
+
+FOLDERS |= {
+    "ernie4_5-vl": ("ernie4_5_vl_moe", dict(vision_config=dict(depth=1, hidden_size=16, num_heads=2, intermediate_size=24, text_hidden_size=24), experts="eager", text_config=base(
+        **LITTLE | dict(num_hidden_layers=3), head_dim=12, moe_num_experts=4, moe_k=2, moe_num_shared_experts=1, moe_intermediate_size=[20, 8], use_bias=True,
+        mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True, rope_parameters=rope("default", mrope_section=[2, 2, 2])), tie_word_embeddings=True), {
+        "names": lambda c: changed(c, text_config=named(num_experts="moe_num_experts", num_experts_per_tok="moe_k")(c["text_config"]))}),
+    "hunyuan-vl": ("hunyuan_vl", dict(vision_config=dict(hidden_size=16, intermediate_size=24, num_attention_heads=2, num_hidden_layers=1, out_hidden_size=24, max_image_size=32), text_config=base(
+        **LITTLE, head_dim=12, attention_bias=True, rope_parameters=rope("dynamic", alpha=100.0, factor=1.0, mrope_section=[1, 2, 1, 2])), tie_word_embeddings=True), {
+        "flat": lambda c: changed({k: v for k, v in version4()(c["text_config"]).items() if k not in ("model_type", "rope_scaling")}, model_type="hunyuan_vl", pad_id=None,
+                                  vision_config=c["vision_config"], rope_scaling=dict(type="xdrope", alpha=100.0, factor=1.0, xdrope_section=[1, 2, 1, 2]), tie_word_embeddings=True)}),
+    "granite-docling": ("granite_docling", dict(vision_config=VISION | dict(out_hidden_size=24, scale_factor=2, deepstack_visual_indexes=[0], use_fine_route=False), text_config={
+        k: v for k, v in base(**LITTLE).items() if k != "tie_word_embeddings"}), {
+        "multipliers": lambda c: changed(c, text_config=changed(c["text_config"], ["embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"]))}),
+    "cosmos3-edge": ("cosmos3_edge", dict(projector_hidden_size=16, vision_config=VISION | dict(num_patches=16), text_config={k: v for k, v in base(
+        **LITTLE, head_dim=12, mlp_bias=True, rope_parameters=rope("default", rope_theta=90000.0, mrope_section=[2, 2, 2])).items()}), {}),
+}
+
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
 QWEN3_VISION = dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24, num_position_embeddings=16, deepstack_visual_indexes=[0])
@@ -497,6 +543,22 @@ MORE = {
     "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-moe": ("qwen3_vl_moe", dict(vision_config=QWEN3_VISION, experts="eager", text_config=base(
         head_dim=12, num_experts=4, moe_intermediate_size=24, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[0])), {}),
+    "glm-ocr": ("glm_ocr", dict(vision_config=GLM_VISION, text_config=base(**LITTLE, head_dim=14, rope_parameters=rope("default", mrope_section=[2, 2, 3]))), {}),
+    "glm46v-moe": ("glm46v", dict(vision_config=GLM_VISION | dict(model_type="glm4v_moe_vision"), experts="eager", text_config=base(
+        **LITTLE, model_type="glm4v_moe_text", head_dim=12, rope_parameters=OF_PARTS, n_routed_experts=4, moe_intermediate_size=20, num_experts_per_tok=2)), {}),
+    "glmga": ("glmga", dict(tie_word_embeddings=True, vision_config=GLM_VISION, text_config=base(**LITTLE, rope_parameters=rope("default", mrope_section=[1, 1, 1]))), {}),
+    **{name.replace("_", "-"): (name, dict(insert_layer_id=0, vision_config=VISION | dict(insert_layer_id=0, image_size=28, patch_size=14), text_config=base(
+        **LITTLE, **DELTA, model_type="qwen3_5_text", rope_parameters=OF_PARTS)), {}) for name in ("minicpm_ocr", "minicpmv4_6", "minicpmv4_7")},
+    "nemotron-h-omni": ("nemotron_h_omni", dict(projector_hidden_size=16, vision_hidden_size=16, experts="eager", vision_config=dict(
+        model_type="radio", hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32, max_img_size=32, mlp_ratio=1.5, video_temporal_patch_size=2),
+        text_config={k: v for k, v in base(**LITTLE).items() if k != "num_hidden_layers"} | dict(
+            model_type="nemotron_h", layers_block_type=["linear_attention", "moe", "full_attention", "mlp"], head_dim=8, mamba_num_heads=4, mamba_head_dim=10, n_groups=2,
+            ssm_state_size=6, n_routed_experts=4, moe_intermediate_size=20, moe_shared_expert_intermediate_size=12, time_step_min=0.05, num_experts_per_tok=2)), {}),
+    "paddleocr-vl": ("paddleocr_vl", dict(vision_config=VISION, tie_word_embeddings=True, text_config=base(
+        **LITTLE | dict(tie_word_embeddings=True), head_dim=12, use_bias=True, rope_parameters=rope("default", mrope_section=[2, 2, 2]))), {}),
+    "granite4-vision": ("granite4_vision", dict(vision_config=VISION | dict(model_type="clip_vision_model", hidden_size=64, projection_dim=16), downsample_rate="1/2", deepstack_layer_map=[[0, 0]],
+                                                text_config=base(**LITTLE, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.7, attention_multiplier=0.3)), {}),
+    "cosmos3-omni": ("cosmos3_omni", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12, model_type="qwen3_vl_text")), {}),
 }
 
 

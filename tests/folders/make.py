@@ -35,6 +35,8 @@ transformers.utils.logging.disable_progress_bar()
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS, WARMUP, LR, RATIO, DECAY, BETAS, CLIP = 6, 2, 2e-3, 0.1, 0.1, (0.9, 0.95), 1.0
 BATCH, SEQUENCE = 2, 20
+# Of a multi-modal model beside its language model
+OTHER_PARTS = re.compile(r"vision|visual|^vit\.|projector|merger|resampler|audio|mlp1")
 
 
 def build(name):
@@ -106,12 +108,15 @@ def checkpoint_norms(model, folder):
         for tensor in frozen(holder):
             if tensor.is_floating_point():
                 tensor.fill_(math.nan)  # its name in the checkpoint may be another
+        for name, parameter in holder.named_parameters():
+            if ".vision_moe." in name:  # ERNIE's experts of images: numbers after those of text in the checkpoint
+                parameter.fill_(math.nan)
         for module in holder.modules():
             if getattr(module, "zero_expert_num", 0):  # LongCat's experts without weights have rows there, which nothing reads
                 module.gate_up_proj[module.num_routed_experts:] = math.nan
     place = folder / "gradients"
     holder.save_pretrained(place)
-    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and "vision" not in n and "visual" not in n and "projector" not in n}
+    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and not OTHER_PARTS.search(n)}
     for file in place.iterdir():
         file.unlink()
     place.rmdir()

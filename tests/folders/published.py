@@ -323,6 +323,32 @@ PUBLISHED |= {
                                 time_step_scale=1.0, torch_dtype="bfloat16", transformers_version="4.44.0.dev0", use_bias=False, use_cache=True, use_conv_bias=True, vocab_size=32768), 7285403648),
 }
 
+MROPE = dict(rope_theta=1000000.0, rope_scaling=dict(mrope_section=[16, 24, 24], rope_type="default", type="default"))
+GLM_V = dict(attention_dropout=0.0, hidden_act="silu", hidden_size=4096, initializer_range=0.02, max_position_embeddings=65536, partial_rotary_factor=0.5, rms_norm_eps=1e-05,
+             rope_scaling=dict(rope_type="default", mrope_section=[8, 12, 12]), rope_theta=10000.0, torch_dtype="bfloat16", use_cache=True, vocab_size=151552)
+PUBLISHED |= {
+    "GLM-4.1V-9B-Thinking": (dict(architectures=["Glm4vForConditionalGeneration"], model_type="glm4v", image_token_id=151343, video_token_id=151344, tie_word_embeddings=False,
+                                  text_config=dict(GLM_V, model_type="glm4v_text", attention_bias=True, intermediate_size=13696, num_attention_heads=32, num_hidden_layers=40,
+                                                   num_key_value_heads=2), vision_config=dict(model_type="glm4v", hidden_size=1536)), 9400279040),
+    "GLM-4.5V": (dict(architectures=["Glm4vMoeForConditionalGeneration"], model_type="glm4v_moe", image_token_id=151363, video_token_id=151364, tie_word_embeddings=False,
+                      text_config=dict(GLM_V, model_type="glm4v_moe_text", attention_bias=True, first_k_dense_replace=1, head_dim=128, intermediate_size=10944, moe_intermediate_size=1408,
+                                       n_group=1, n_routed_experts=128, n_shared_experts=1, norm_topk_prob=True, num_attention_heads=96, num_experts_per_tok=8, num_hidden_layers=46,
+                                       num_key_value_heads=8, routed_scaling_factor=1.0, topk_group=1, use_qk_norm=False), vision_config=dict(model_type="glm4v_moe", hidden_size=1536)), 106852251264),
+    "Qwen2.5-Omni-7B": (dict(architectures=["Qwen2_5OmniModel"], model_type="qwen2_5_omni", enable_audio_output=True, talker_config=dict(model_type="qwen2_5_omni_talker"), thinker_config=dict(
+        model_type="qwen2_5_omni_thinker", architectures=["Qwen2OmniNaViTThinkerForConditionalGeneration"], audio_config=dict(model_type="qwen2_5_omni_audio_encoder"),
+        vision_config=dict(model_type="qwen2_5_omni_vision_encoder"), text_config=qwen("rope_theta", model_type="qwen2_5_omni_text", sliding_window=32768, **MROPE))), 7615616512),
+    "Qwen3-Omni-30B-A3B": (dict(architectures=["Qwen3OmniMoeForConditionalGeneration"], model_type="qwen3_omni_moe", enable_audio_output=True, thinker_config=dict(
+        model_type="qwen3_omni_moe_thinker", audio_config=dict(model_type="qwen3_omni_moe_audio_encoder"), vision_config=dict(model_type="qwen3_omni_moe_vision_encoder"),
+        text_config=qwen3(model_type="qwen3_omni_moe_text", decoder_sparse_step=1, hidden_size=2048, intermediate_size=768, mlp_only_layers=[], moe_intermediate_size=768,
+                          norm_topk_prob=True, num_experts=128, num_experts_per_tok=8, num_hidden_layers=48, num_key_value_heads=4, output_router_logits=False,
+                          router_aux_loss_coef=0.001, vocab_size=152064, rope_theta=1000000, rope_scaling=dict(interleaved=True, mrope_section=[24, 20, 20], rope_type="default")))), 30532646912),
+    "PaddleOCR-VL": (dict(architectures=["PaddleOCRVLForConditionalGeneration"], model_type="paddleocr_vl", auto_map={"AutoConfig": "configuration_paddleocr_vl.PaddleOCRVLConfig"},
+                          attention_probs_dropout_prob=0.0, head_dim=128, hidden_act="silu", hidden_dropout_prob=0.0, hidden_size=1024, intermediate_size=3072, max_position_embeddings=131072,
+                          num_attention_heads=16, num_hidden_layers=18, num_key_value_heads=2, rms_norm_eps=1e-05, rope_theta=500000, rope_is_neox_style=True, use_bias=False, use_cache=False,
+                          rope_scaling=dict(mrope_section=[16, 24, 24], rope_type="default", type="default"), tie_word_embeddings=False, vocab_size=103424,
+                          vision_config=dict(model_type="paddleocr_vl", hidden_size=1152)), 360748032),
+}
+
 # name: (config, what the message says)
 REFUSED = {
     "internlm2-7b": (dict(architectures=["InternLM2ForCausalLM"], auto_map={"AutoConfig": "configuration_internlm2.InternLM2Config"}, model_type="internlm2"),

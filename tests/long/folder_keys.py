@@ -28,6 +28,8 @@ EXEMPT = {  # (model type, key): why
     ("smollm3", "sliding_window"): "use_sliding_window is false in this configuration",
     ("smollm3", "use_sliding_window"): "sliding_window is null in this configuration",
     ("qwen3_moe", "decoder_sparse_step"): "mlp_only_layers decides the one layer that it would change in this configuration",
+    ("qwen3_vl_moe_text", "decoder_sparse_step"): "mlp_only_layers decides the one layer that it would change in this configuration",
+    ("qwen2_vl_text", "use_sliding_window"): "max_window_layers is more than there are in this configuration",
     ("gpt_bigcode", "num_key_value_heads"): "decided by multi_query",
     ("llama4_text", "max_position_embeddings"): "the size of a cache that nothing reads; the rotary embedding of this configuration reaches further",
     ("phimoe", "original_max_position_embeddings"): "taken from rope_parameters where it is there",
@@ -127,6 +129,10 @@ def main():
     table = (ROOT / "frontends/huggingface/Families.cpp").read_text()
     kinds = re.findall(r'{"([a-z0-9_]+)", fill', table)
     known = {kind: options for kind, options, _ in reversed(list((make.FOLDERS | MORE).values())) if "text_config" not in options}
+    # Of a multi-modal model the part that its language model reads.
+    parts = dict(re.findall(r'{"([a-z0-9_]+)", "([a-z0-9_]+)", (?:true|false)', table))
+    known = {options["text_config"].get("model_type", parts.get(kind)): {key: value for key, value in options["text_config"].items() if key != "model_type"}
+             for kind, options, _ in (make.FOLDERS | MORE).values() if "text_config" in options} | known
     known = {kind: options for kind, options in FAMILIES.values()} | known
     for kind in kinds:
         if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]) and has_modeling_code(known[kind], kind):

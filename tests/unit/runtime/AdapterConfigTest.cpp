@@ -299,6 +299,7 @@ TEST(AdapterConfig, FamiliesHaveTransformersNames) {
   const Names names = checkpointNames("model." + module);
   EXPECT_NE(std::ranges::find(names, "model." + stored), names.end());
   EXPECT_TRUE(takesExpertsAsLinear("mixtral") && takesExpertsAsLinear("qwen3_moe"));
+  EXPECT_TRUE(takesExpertsAsLinear("glm4v_moe") && takesExpertsAsLinear("qwen3_omni_moe_thinker"));
   EXPECT_FALSE(takesExpertsAsLinear("qwen2_moe") || takesExpertsAsLinear("hy_v3") || takesExpertsAsLinear(""));
 }
 
