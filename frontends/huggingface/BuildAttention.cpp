@@ -376,6 +376,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   if (a.differenceStart > 0)
     y = difference(a, path, y);
+  if (a.resultNorm)
+    y = norm(path, y, widths[2], *a.resultNorm);
   int64_t wide = a.heads * widths[2];
   y = reshape(y, {0, 0, wide});
   y = fusedGate.empty() ? gated(a, path, x, y, widths[2]) : graph.add("Mul", {y, graph.add("Sigmoid", {fusedGate})});

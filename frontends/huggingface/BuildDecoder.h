@@ -36,6 +36,7 @@ private:
   Value lookedUp(const std::string &module, Value tokens, int64_t count, int64_t width);
   Value scaledBlock(const std::string &path, Value x);
   Value mixed(const Layer &layer, const std::string &path, Value x);
+  Value gatedSum(const std::string &module, Value x, Value result);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value blockOfTwo(const Layer &layer, const std::string &path, Value x);
   Value stack(const std::string &path, Value x, bool hasGradient);

@@ -141,6 +141,11 @@ static constexpr Family kFamilies[] = {
     {"hy_v4", fillHyV4},
     {"dots3_note_text", fillDots3},
     {"minimax_m3_vl_text", fillMiniMaxM3},
+    {"step3p5", fillStep35},
+    {"muse_glimmer_text", fillMuseGlimmer},
+    {"muse_spark_text", fillMuseSpark},
+    {"deepseek_ocr2_text", fillDeepSeekOcr2},
+    {"unlimited_ocr_text", fillUnlimitedOcr},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -249,6 +254,11 @@ static constexpr Wrapper kWrappers[] = {
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
     {"minimax_m3_vl", "minimax_m3_vl_text", false},
+    {"step3p7", "step3p5", false},
+    {"muse_glimmer", "muse_glimmer_text", false, true},
+    {"muse_spark", "muse_spark_text", false, true},
+    {"deepseek_ocr2", "deepseek_ocr2_text", false},
+    {"unlimited_ocr", "unlimited_ocr_text", false, false, "language_config"},
     {"dots3_note", "dots3_note_text", false},
     {"lfm2_vl", "lfm2", true},
     {"lfm3_vl", "lfm3", true},

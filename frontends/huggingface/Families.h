@@ -20,6 +20,7 @@ struct Wrapper {
   const char *modelType, *textType; ///< `textType` where text_config does not say it
   bool isTied;                      ///< where tie_word_embeddings is absent
   bool scalesLogits = false;        ///< as the language model's own class does, in every version
+  const char *oldKey = nullptr;     ///< of text_config in older files, which have sliding_window beside it
 };
 const Wrapper *findWrapper(const std::string &modelType);
 
@@ -291,5 +292,10 @@ void fillDots3(Config &config, Decoder &decoder);
 void fillLongCat(Config &config, Decoder &decoder);
 void fillBeam(Config &config, Decoder &decoder);
 void fillMiniMaxM3(Config &config, Decoder &decoder);
+void fillStep35(Config &config, Decoder &decoder);
+void fillMuseGlimmer(Config &config, Decoder &decoder);
+void fillMuseSpark(Config &config, Decoder &decoder);
+void fillDeepSeekOcr2(Config &config, Decoder &decoder);
+void fillUnlimitedOcr(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -35,6 +35,8 @@ transformers.utils.logging.disable_progress_bar()
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS, WARMUP, LR, RATIO, DECAY, BETAS, CLIP = 6, 2, 2e-3, 0.1, 0.1, (0.9, 0.95), 1.0
 BATCH, SEQUENCE = 2, 20
+# Parts of multi-modal models beside their language model
+OTHERS = re.compile("vision|visual|audio|projector|sam_model|qwen2_model|view_seperator|image_newline")
 
 
 def build(name):
@@ -111,7 +113,7 @@ def checkpoint_norms(model, folder):
                 module.gate_up_proj[module.num_routed_experts:] = math.nan
     place = folder / "gradients"
     holder.save_pretrained(place)
-    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and "vision" not in n and "visual" not in n and "projector" not in n}
+    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and not OTHERS.search(n)}
     for file in place.iterdir():
         file.unlink()
     place.rmdir()
