@@ -45,7 +45,14 @@ Value DecoderBuilder::frequencies(const Rope &rope) {
 DecoderBuilder::Table DecoderBuilder::table(const Rope &rope) {
   graph.setScope("");
   Value rows = graph.add("Unsqueeze", {graph.add("Cast", {positions}, {{"to", int64_t(1)}}), graph.integers({1})});
-  Value angles = graph.add("Mul", {rows, frequencies(rope)});
+  Value waves = frequencies(rope);
+  if (!rope.exponents.empty()) {
+    graph.setWidth(GraphWriter::Width::Parameters);
+    Value exponents = parameter(rope.exponents, {int64_t(rope.frequencies.size())}, /*isTrained=*/false);
+    waves = graph.add("Mul", {waves, graph.add("Exp", {exponents})});
+    graph.setWidth(GraphWriter::Width::Policy);
+  }
+  Value angles = graph.add("Mul", {rows, waves});
   Value batch = graph.add(
       "Concat", {graph.add("Slice", {tokensShape, graph.integers({0}), graph.integers({1})}), graph.integers({1, 1})},
       {{"axis", int64_t(0)}});

@@ -174,7 +174,9 @@ Value DecoderBuilder::positionRows() {
 Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x, Value normed) {
   const FeedForward &f = layer.feedForward;
   const bool isOther = f.experts && !decoder.names.mixture.empty();
-  std::string module = inside(path, isOther ? decoder.names.mixture : decoder.names.feedForward);
+  std::string module = f.experts && decoder.names.mixtureIsBlock
+                           ? path
+                           : inside(path, isOther ? decoder.names.mixture : decoder.names.feedForward);
   if (!f.experts)
     return dense(f, module, normed);
   return decoder.names.expertsNorm.empty() ? experts(layer, path, module, normed)

@@ -142,6 +142,8 @@ private:
   Value attentionOfExperts(const Layer &layer, const std::string &path, Value x);
   // BuildLatentAttention.cpp
   Value latentAttention(const Layer &layer, const std::string &path, Value x);
+  Value scaledByHead(const Attention &attention, const std::string &module, Value query);
+  std::pair<Value, Value> latentKeys(const Layer &layer, const std::string &path, Value x);
   // BuildAttention.cpp
   Value scores(const Layer &layer, const std::string &path, Value query, Value key, Value value);
   Value repeated(const Attention &attention, Value x, int64_t width);

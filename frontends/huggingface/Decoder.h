@@ -107,6 +107,8 @@ struct Attention {
   std::optional<Latent> latent;
   std::optional<AttentionExperts> experts;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
+  /// Queries times s * log(position + 1) + b, where s and b are learned numbers of the head; of latent attention.
+  bool learnsQueryScale = false;
   /// Queries of later positions, larger, that softmax over more keys stays as sharp (arXiv:2501.19399): times
   /// 1 + beta * log(1 + floor((position + shift) / from)). A beta of 0: not.
   double queryScaleBeta = 0, queryScaleFrom = 1, queryScaleShift = 0;
@@ -234,7 +236,8 @@ struct Layer {
   /// with SiLU there, make of it.
   int64_t attentionNormGate = 0, feedForwardNormGate = 0;
   bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
-  int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own
+  int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own. Of latent
+                                   ///< attention: what that layer has of them before they part into heads
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
 };
 
@@ -245,13 +248,16 @@ struct BlockNames : BlockNorms {
   std::string convolution = "conv", deltaNet = "linear_attn", stateSpace = "mamba"; ///< in the place of attention
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
-  std::string outputGate = "gate_proj"; ///< below `attention`
-  std::string outputGateBias;           ///< below `attention`: one number a head; empty: none
-  std::string outputBias;               ///< below `attention`, where it is not the output projection's
+  std::string latentDown = "kv_a_proj_with_mqa", latentNorm = "kv_a_layernorm", latentUp = "kv_b_proj";
+  std::string queryScale = "ssmax_scaling"; ///< below `attention`: Attention::learnsQueryScale
+  std::string outputGate = "gate_proj";     ///< below `attention`
+  std::string outputGateBias;               ///< below `attention`: one number a head; empty: none
+  std::string outputBias;                   ///< below `attention`, where it is not the output projection's
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";
   bool sharedIsBeside = false; ///< the shared expert's name is below the layer
+  bool mixtureIsBlock = false; ///< a mixture's modules are below the layer itself
   std::string mixture;         ///< `feedForward`, where it is a mixture; empty: the same
   std::string mixtureBias;     ///< below `feedForward`: added to what a mixture gives
   std::string choiceBias = "gate.e_score_correction_bias";

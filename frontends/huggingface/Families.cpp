@@ -144,6 +144,7 @@ static constexpr Family kFamilies[] = {
     {"step3p5", fillStep35},
     {"muse_glimmer_text", fillMuseGlimmer},
     {"muse_spark_text", fillMuseSpark},
+    {"mistral_large4_text", fillMistralLarge4},
     {"deepseek_ocr2_text", fillDeepSeekOcr2},
     {"unlimited_ocr_text", fillUnlimitedOcr},
 };
@@ -257,6 +258,7 @@ static constexpr Wrapper kWrappers[] = {
     {"step3p7", "step3p5", false},
     {"muse_glimmer", "muse_glimmer_text", false, true},
     {"muse_spark", "muse_spark_text", false, true},
+    {"mistral_large4", "mistral_large4_text", false, true},
     {"deepseek_ocr2", "deepseek_ocr2_text", false},
     {"unlimited_ocr", "unlimited_ocr_text", false, false, "language_config"},
     {"dots3_note", "dots3_note_text", false},

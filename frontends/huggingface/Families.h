@@ -295,6 +295,7 @@ void fillMiniMaxM3(Config &config, Decoder &decoder);
 void fillStep35(Config &config, Decoder &decoder);
 void fillMuseGlimmer(Config &config, Decoder &decoder);
 void fillMuseSpark(Config &config, Decoder &decoder);
+void fillMistralLarge4(Config &config, Decoder &decoder);
 void fillDeepSeekOcr2(Config &config, Decoder &decoder);
 void fillUnlimitedOcr(Config &config, Decoder &decoder);
 

@@ -460,6 +460,17 @@ FOLDERS |= {
         "no-types": lambda c: changed(c, text_config=changed(c["text_config"], ["layer_types", "layer_rope_theta"]))}),
 }
 
+# Latents that layers share, layers that do not turn, frequencies that are stored
+LARGE4 = dict(**LITTLE, num_key_value_heads=4, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=6, v_head_dim=10, moe_intermediate_size=20, n_routed_experts=4, num_experts_per_tok=2,
+              index_topk=32, index_n_heads=2, index_head_dim=10)
+FOLDERS |= {
+    "mistral-large4": ("mistral_large4", dict(experts="eager", vision_config=VISION | dict(model_type="pixtral", head_dim=8), text_config=base(
+        **LARGE4, num_hidden_layers=5, no_rope_layers=[1, 0, 1, 0, 1], kv_source_layers=[0, 1, 0, 3, 4], indexer_types=["full", "full", "shared", "full", "shared"], n_group=2, topk_group=1,
+        routed_scaling_factor=1.4, final_logit_softcapping=3.0, attention_bias=True, mlp_layer_types=["dense", "sparse", "dense", "dense", "sparse"], rope_parameters=rope(
+            "yarn", factor=4.0, original_max_position_embeddings=16, attention_factor=1.0, mscale_all_dim=0.8))), {
+        "names": lambda c: changed(c, text_config=changed(c["text_config"], ["n_routed_experts"], num_experts=4, n_routed_experts=9, norm_topk_prob=False))}),
+}
+
 # DeepSeek V2's mixture after Llama's attention; of Unlimited-OCR a row sees all of itself, whatever its window
 SAM = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=16, output_channels=8, mlp_dim=12, window_size=2, global_attn_indexes=[],
            downsample_channels=[8, 16])
