@@ -209,6 +209,8 @@ static constexpr Refused kRefused[] = {
     {"blt", "joins bytes to patches of other lengths each time, which ztc does not build"},
     {"xlnet", "predicts tokens in orders that are drawn, which ztc does not build"},
     {"reformer", "attends by hashes, which ztc does not build"},
+    {"molmo2", "has tokens in a second table, which its head does not predict and ztc does not build"},
+    {"molmo2_text", "has tokens in a second table, which its head does not predict and ztc does not build"},
     {"cpmant", "attends with learned distances within a prompt, which ztc does not build"},
 };
 

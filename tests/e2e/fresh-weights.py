@@ -24,6 +24,10 @@ DELTA = {"A_log": between(0.01, 16, math.exp), "dt_bias": same(1), "linear_attn.
 EXPECTED = {
     "granite-hybrid": MAMBA, "zamba2": MAMBA | {"dt_bias": between(0.05, 0.1, softplus)}, "bamba": MAMBA, "falcon-h1": MAMBA, "qwen3-next": DELTA, "qwen3-5": DELTA,
     "gemma3": SHIFTED | {"pre_feedforward_layernorm.weight": same(0)}, "llama3-defaults": {"model.norm.weight": same(1)},
+    "step3p7": {"q_norm.weight": same(0), "model.norm.weight": same(0), "moe.down_proj.weight": normal(0.12)}, "muse-glimmer": {"input_layernorm.weight": same(1), "post_attention_layernorm.weight": same(1)},
+    "muse-spark": {"input_layernorm.weight": same(0), "post_feedforward_layernorm.weight": same(0), "pre_expert_norm.weight": same(0), "post_expert_norm.weight": same(0), "model.norm.weight": same(1),
+                   "post_attention_residual_gate.gate": lambda values, shape: len(set(values)) == len(values) and max(map(abs, values)) < 0.6},
+    "mistral-large4": {"ssmax_scaling.s": same(0), "ssmax_scaling.b": same(1), "lerope.alpha": same(0), "kv_a_norm.weight": same(1)},
     "kimi-linear": {"A_log": between(1, 16, math.exp), "dt_bias": steps}, "olmo-hybrid": {"A_log": between(0, 16, math.exp), "dt_bias": steps},
     "nemotron-h": MAMBA | {"dt_bias": steps, "out_proj.weight": lambda values, shape: centred(1 / math.sqrt(shape[1]) / 2)(values, shape)},
     "jamba": {"A_log": counted, "D": same(1), "dt_proj.bias": same(0), "dt_layernorm.weight": same(1)},
