@@ -122,9 +122,11 @@ bool isModelFolder(const std::string &path) {
 /// version 5 reads it above, version 4 below.
 static Config textPart(Config &config, const Wrapper &wrapper, std::string &modelType, bool &mayBeTied) {
   std::optional<Config> text = config.child("text_config");
-  if (!text && wrapper.oldKey && (text = config.child(wrapper.oldKey))) {
-    text->set("model_type", wrapper.textType);
-    if (config.has("sliding_window"))
+  if (!text && wrapper.oldKey) {
+    text = config.child(wrapper.oldKey);
+    if (text)
+      text->set("model_type", wrapper.textType);
+    if (text && config.has("sliding_window"))
       text->set("sliding_window", config.value("sliding_window"));
   }
   if (!text) // version 4's Qwen2-VL has it all at the top
