@@ -45,7 +45,14 @@ Value DecoderBuilder::frequencies(const Rope &rope) {
 DecoderBuilder::Table DecoderBuilder::table(const Rope &rope) {
   graph.setScope("");
   Value rows = graph.add("Unsqueeze", {graph.add("Cast", {positions}, {{"to", int64_t(1)}}), graph.integers({1})});
-  Value angles = graph.add("Mul", {rows, frequencies(rope)});
+  Value waves = frequencies(rope);
+  if (!rope.exponents.empty()) {
+    graph.setWidth(GraphWriter::Width::Parameters);
+    Value exponents = parameter(rope.exponents, {int64_t(rope.frequencies.size())}, /*isTrained=*/false);
+    waves = graph.add("Mul", {waves, graph.add("Exp", {exponents})});
+    graph.setWidth(GraphWriter::Width::Policy);
+  }
+  Value angles = graph.add("Mul", {rows, waves});
   Value batch = graph.add(
       "Concat", {graph.add("Slice", {tokensShape, graph.integers({0}), graph.integers({1})}), graph.integers({1, 1})},
       {{"axis", int64_t(0)}});
@@ -376,6 +383,8 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   if (a.differenceStart > 0)
     y = difference(a, path, y);
+  if (a.resultNorm)
+    y = norm(path, y, widths[2], *a.resultNorm);
   int64_t wide = a.heads * widths[2];
   y = reshape(y, {0, 0, wide});
   y = fusedGate.empty() ? gated(a, path, x, y, widths[2]) : graph.add("Mul", {y, graph.add("Sigmoid", {fusedGate})});

@@ -54,6 +54,11 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
   NodeAttribute epsilon{"epsilon", float(kind.epsilon)}, axis{"axis", int64_t(-1)};
   if (kind.kind == NormKind::RmsPlain)
     return graph.add("RMSNormalization", {x, graph.floats(std::vector<float>(width, 1), {width})}, {axis, epsilon});
+  if (kind.kind == NormKind::RmsOfScaled) {
+    shiftedNorms.insert(module + ".weight");
+    Value scale = graph.add("Add", {parameter(module + ".weight", {width}), graph.scalar(1)});
+    return norm(module, graph.add("Mul", {x, scale}), width, {NormKind::RmsPlain, kind.epsilon});
+  }
   if (kind.kind == NormKind::Rms || kind.kind == NormKind::RmsPlusOne) {
     Value weight = parameter(module + ".weight", {width});
     if (kind.kind == NormKind::RmsPlusOne) {
@@ -75,7 +80,7 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
 }
 
 std::vector<FreshValues> DecoderBuilder::freshNorms() const {
-  if (shiftedNorms.empty())
+  if (shiftedNorms.empty() || decoder.shiftedNormsBeginWithOne) // as all norms do
     return {};
   // What the names of all other parameters end with, part by part.
   std::unordered_set<std::string_view> othersEnds;
@@ -144,7 +149,8 @@ Value DecoderBuilder::embed(Value tokens) {
   if (width != decoder.hidden)
     x = linear(decoder.base + decoder.projectIn, x, width, decoder.hidden, false);
   if (decoder.embeddingNorm)
-    x = norm(decoder.base + *decoder.embeddingNorm, x, decoder.hidden, decoder.norm);
+    x = norm(decoder.base + *decoder.embeddingNorm, x, decoder.hidden,
+             decoder.embeddingNormKind.value_or(decoder.norm));
   if (decoder.positions.empty() && !decoder.positionsAreWaves)
     return x;
   Value rows = positionRows();
@@ -175,7 +181,9 @@ Value DecoderBuilder::positionRows() {
 Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x, Value normed) {
   const FeedForward &f = layer.feedForward;
   const bool isOther = f.experts && !decoder.names.mixture.empty();
-  std::string module = inside(path, isOther ? decoder.names.mixture : decoder.names.feedForward);
+  std::string module = f.experts && decoder.names.mixtureIsBlock
+                           ? path
+                           : inside(path, isOther ? decoder.names.mixture : decoder.names.feedForward);
   if (!f.experts)
     return dense(f, module, normed);
   return decoder.names.expertsNorm.empty() ? experts(layer, path, module, normed)
@@ -204,8 +212,14 @@ Value DecoderBuilder::gatedProduct(const FeedForward &f, const std::string &modu
     gate = graph.add("Min", {gate, graph.scalar(float(limit))});
     up = graph.add("Clip", {up, graph.scalar(float(-limit)), graph.scalar(float(limit))});
   }
-  if (!f.clamped)
-    return graph.add("Mul", {activate(f.activation, module, gate), up});
+  if (!f.clamped) {
+    gate = activate(f.activation, module, gate);
+    if (const double limit = f.activatedLimit; limit > 0) {
+      gate = graph.add("Min", {gate, graph.scalar(float(limit))});
+      up = graph.add("Clip", {up, graph.scalar(float(-limit)), graph.scalar(float(limit))});
+    }
+    return graph.add("Mul", {gate, up});
+  }
   Value high = graph.scalar(float(f.clamped->limit)), low = graph.scalar(float(-f.clamped->limit));
   gate = graph.add("Min", {gate, high});
   up = graph.add("Clip", {up, low, high});
@@ -266,6 +280,24 @@ Value DecoderBuilder::mixed(const Layer &layer, const std::string &path, Value x
                         : stateSpace(*layer.stateSpace, inside(path, names.stateSpace), x);
 }
 
+/// `x` and what a half made of it, `result`, by learned weights that are f32 in every precision.
+Value DecoderBuilder::gatedSum(const std::string &module, Value x, Value result) {
+  const ResidualGates &gates = *decoder.residualGates;
+  graph.setScope(checkpoint.ownName(module));
+  graph.setWidth(GraphWriter::Width::Parameters);
+  Value logits =
+      graph.add("Div", {parameter(inside(module, "gate"), {decoder.hidden}), graph.scalar(float(gates.temperature))});
+  Value share = graph.add("Sigmoid", {logits});
+  // 1 - share^2, which is (1 - share) * (1 + share).
+  Value rest = graph.add(
+      "Mul", {graph.add("Sigmoid", {graph.add("Neg", {logits})}), graph.add("Add", {share, graph.scalar(1)})});
+  rest = graph.add("Sqrt", {graph.add("Max", {rest, graph.scalar(float(gates.least))})});
+  graph.setWidth(GraphWriter::Width::Wide);
+  Value kept = graph.add("Mul", {x, rest}), added = graph.add("Mul", {result, share});
+  graph.setWidth(GraphWriter::Width::Policy);
+  return graph.add("Add", {kept, added});
+}
+
 Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x) {
   const BlockNorms &norms = layer.norms ? *layer.norms : decoder.names;
   auto normed = [&](const std::string &name, Value value, int64_t gateRank = 0) {
@@ -290,8 +322,12 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     x = normed(norms.attentionNorm, added(x, mixed(layer, path, x)));
     return normed(norms.feedForwardNorm, added(x, feedForward(layer, path, x, x)));
   }
+  // What a half gives, by its norm.
+  auto result = [&](const std::string &name, Value value, const std::optional<Norm> &kind) {
+    return name.empty() ? value : norm(inside(path, name), value, decoder.hidden, kind.value_or(decoder.norm));
+  };
   Value in = layer.lacksAttentionNorm ? x : normed(norms.attentionNorm, x, layer.attentionNormGate);
-  Value seen = normed(norms.afterAttentionNorm, mixed(layer, path, in));
+  Value seen = result(norms.afterAttentionNorm, mixed(layer, path, in), decoder.afterAttentionKind);
   if (decoder.isParallel) {
     Value between = norms.feedForwardNorm.empty() ? in : normed(norms.feedForwardNorm, x);
     Value both = graph.add("Add", {seen, feedForward(layer, path, x, between)});
@@ -303,13 +339,17 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     graph.setScope(checkpoint.ownName(path));
     return graph.add("Mul", {value, parameter(inside(path, name), {decoder.hidden})});
   };
-  x = added(weighed(norms.attentionResidual, decoder.addsToNormed ? in : x), seen, layer.attentionSum);
+  const std::optional<ResidualGates> &gates = decoder.residualGates;
+  x = gates ? gatedSum(inside(path, gates->attention), x, seen)
+            : added(weighed(norms.attentionResidual, decoder.addsToNormed ? in : x), seen, layer.attentionSum);
   Value between = normed(norms.feedForwardNorm, x, layer.feedForwardNormGate),
         thought = feedForward(layer, path, x, between);
   bool isMixture = layer.feedForward.experts && !decoder.names.afterMixtureNorm.empty();
-  return added(weighed(norms.feedForwardResidual, decoder.addsToNormed ? between : x),
-               normed(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought),
-               layer.feedForwardSum);
+  thought = result(isMixture ? decoder.names.afterMixtureNorm : norms.afterFeedForwardNorm, thought,
+                   decoder.afterFeedForwardKind);
+  return gates ? gatedSum(inside(path, gates->feedForward), x, thought)
+               : added(weighed(norms.feedForwardResidual, decoder.addsToNormed ? between : x), thought,
+                       layer.feedForwardSum);
 }
 
 /// A block with two attentions (LongCat).
@@ -334,10 +374,8 @@ Value DecoderBuilder::blockOfTwo(const Layer &layer, const std::string &path, Va
 }
 
 Value DecoderBuilder::head(Value x) {
-  Norm last = decoder.norm;
-  last.epsilon = decoder.finalEpsilon.value_or(last.epsilon);
   if (!decoder.finalNorm.empty())
-    x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, last);
+    x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, decoder.finalNormKind.value_or(decoder.norm));
   if (const std::optional<HeadTransform> &transform = decoder.headTransform) {
     x = linear(transform->dense, x, decoder.hidden, decoder.hidden, transform->bias);
     x = norm(transform->norm, activate(transform->activation, transform->dense, x), decoder.hidden, decoder.norm);

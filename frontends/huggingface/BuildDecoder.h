@@ -36,6 +36,7 @@ private:
   Value lookedUp(const std::string &module, Value tokens, int64_t count, int64_t width);
   Value scaledBlock(const std::string &path, Value x);
   Value mixed(const Layer &layer, const std::string &path, Value x);
+  Value gatedSum(const std::string &module, Value x, Value result);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value blockOfTwo(const Layer &layer, const std::string &path, Value x);
   Value stack(const std::string &path, Value x, bool hasGradient);
@@ -141,6 +142,8 @@ private:
   Value attentionOfExperts(const Layer &layer, const std::string &path, Value x);
   // BuildLatentAttention.cpp
   Value latentAttention(const Layer &layer, const std::string &path, Value x);
+  Value scaledByHead(const Attention &attention, const std::string &module, Value query);
+  std::pair<Value, Value> latentKeys(const Layer &layer, const std::string &path, Value x);
   // BuildAttention.cpp
   Value scores(const Layer &layer, const std::string &path, Value query, Value key, Value value);
   Value repeated(const Attention &attention, Value x, int64_t width);

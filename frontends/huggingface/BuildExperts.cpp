@@ -91,6 +91,7 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
   Value logits = isTransposed ? graph.add("MatMul", {x, parameter(matrix, {decoder.hidden, e.count})})
                               : linear(router, x, decoder.hidden, e.count + e.identities, e.routerBias);
   graph.setWidth(e.precision == Precision::Narrow ? Width::Policy : Width::Wide);
+  logits = scaled(logits, e.productScale);
   if (e.routerSoftCap > 0)
     logits = softCapped(logits, e.routerSoftCap);
   if (e.router == Experts::Router::SparseMixer)
@@ -149,7 +150,7 @@ Value DecoderBuilder::plainExpert(const Layer &layer, const std::string &own, in
 Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
   const FeedForward &f = layer.feedForward;
   const BlockNames &names = decoder.names;
-  int64_t hidden = decoder.hidden;
+  const int64_t hidden = f.experts->narrowWidth ? f.experts->narrowWidth : decoder.hidden;
   std::string own = inside(path, names.experts), module = inside(own, std::to_string(index));
   // Programs that quantise linear modules make one of each expert's matrices, whatever the model type has.
   const bool isOneByOne = checkpoint.has(inside(module, names.expertGate) + ".weight");
@@ -171,6 +172,17 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
         split(graph.add("MatMul", {x, matrix(names.expertsGateUp, 2 * f.width, hidden)}), {f.width, f.width});
     Value y = gatedProduct(f, own, parts[0], parts[1]);
     return graph.add("MatMul", {y, matrix(names.expertsDown, hidden, f.width)});
+  }
+  if (!isOneByOne && names.expertsAreThreeStacks) {
+    graph.setScope(checkpoint.ownName(own));
+    auto product = [&](const std::string &name, Value of, int64_t in, int64_t out) {
+      Value one = graph.add(
+          "Gather", {parameter(inside(own, name) + ".weight", {f.experts->count, out, in}), graph.integer(index)},
+          {{"axis", int64_t(0)}});
+      return graph.add("MatMul", {of, graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}})});
+    };
+    Value gate = product(names.expertGate, x, hidden, f.width), up = product(names.expertUp, x, hidden, f.width);
+    return product(names.expertDown, gatedProduct(f, own, gate, up), f.width, hidden);
   }
   if (names.expertsAreRows) {
     graph.setScope(checkpoint.ownName(own));
@@ -220,6 +232,7 @@ Value DecoderBuilder::sharedExpert(const FeedForward &f, const std::string &path
   FeedForward shared = f;
   shared.experts.reset();
   shared.width = f.experts->sharedWidth;
+  shared.activatedLimit = f.experts->sharedLimit;
   Value y = dense(shared, inside(path, decoder.names.sharedExpert), x);
   if (!f.experts->sharedHasGate)
     return y;
@@ -239,6 +252,9 @@ Value DecoderBuilder::weighted(const Layer &layer, const std::string &path, Valu
     graph.setWidth(GraphWriter::Width::Policy);
     Value read = e.sharesScaleInputs ? graph.add("Mul", {x, share}) : x;
     Value y = e.gateAlternates ? clampedExpert(layer, path, i, read) : gatedExpert(layer, path, i, read);
+    if (e.resultNorm)
+      y = norm(inside(path, decoder.names.resultNorm), y, e.narrowWidth ? e.narrowWidth : decoder.hidden,
+               *e.resultNorm);
     graph.setScope(checkpoint.ownName(path));
     if (!e.sharesScaleInputs)
       y = graph.add("Mul", {y, share});
@@ -260,6 +276,8 @@ Value DecoderBuilder::experts(const Layer &layer, const std::string &block, cons
   Value weights = shares(e, path, x), read = x;
   if (e.narrowWidth)
     read = linear(inside(path, decoder.names.narrow), x, decoder.hidden, e.narrowWidth, e.narrowBias);
+  if (e.narrowNorm)
+    read = norm(inside(path, decoder.names.narrowNorm), read, e.narrowWidth, *e.narrowNorm);
   Value sum = weighted(layer, path, weights, read);
   if (e.narrowWidth)
     sum = linear(inside(path, decoder.names.widen), sum, e.narrowWidth, decoder.hidden, e.narrowBias);

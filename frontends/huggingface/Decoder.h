@@ -13,9 +13,10 @@
 namespace ztc::huggingface {
 
 enum class NormKind {
-  Rms,        ///< x / rms(x) * w
-  RmsPlusOne, ///< x / rms(x) * (1 + w)
-  Layer,      ///< (x - mean) / deviation * w + b
+  Rms,         ///< x / rms(x) * w
+  RmsPlusOne,  ///< x / rms(x) * (1 + w)
+  RmsOfScaled, ///< y / rms(y), where y = x * (1 + w)
+  Layer,       ///< (x - mean) / deviation * w + b
   LayerNoBias,
   LayerPlusOne, ///< (x - mean) / deviation * (1 + w) + b
   LayerPlain,   ///< without parameters
@@ -97,14 +98,17 @@ struct Attention {
   HeadNorms headNorms = HeadNorms::None;
   std::optional<Norm> headNorm; ///< where it is not the decoder's norm
   bool normsAfterRotation = false;
-  double clip = 0;            ///< above 0: queries, keys and values are clamped to it, after their norms
-  std::vector<double> slopes; ///< ALiBi (arXiv:2108.12409): of each head, times the position of the key
+  std::optional<Norm> resultNorm; ///< of what each head sees, before the gate; RmsPlain
+  double clip = 0;                ///< above 0: queries, keys and values are clamped to it, after their norms
+  std::vector<double> slopes;     ///< ALiBi (arXiv:2108.12409): of each head, times the position of the key
   /// Slopes, and their products with positions, are rounded to bf16 in every precision, and scaled as scores are
   /// (Falcon).
   bool slopesAreRounded = false;
   std::optional<Latent> latent;
   std::optional<AttentionExperts> experts;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
+  /// Queries times s * log(position + 1) + b, where s and b are learned numbers of the head; of latent attention.
+  bool learnsQueryScale = false;
   /// Queries of later positions, larger, that softmax over more keys stays as sharp (arXiv:2501.19399): times
   /// 1 + beta * log(1 + floor((position + shift) / from)). A beta of 0: not.
   double queryScaleBeta = 0, queryScaleFrom = 1, queryScaleShift = 0;
@@ -142,15 +146,20 @@ struct Experts {
   int64_t groupSummands = 1;      ///< of a group's largest, which are what it is chosen by
   double routerSoftCap = 0;       ///< above 0: cap * tanh(x / cap) of the router's product
   double scale = 1;               ///< of the shares
+  double productScale = 1;        ///< of the router's product
   bool sharesScaleInputs = false; ///< what an expert reads is multiplied by its share, not what it says
   double nearness = 0;            ///< of Router::SparseMixer: how far behind the best an expert may be, relatively
   /// Above 0: experts read a projection to so many dimensions, and another one leads what they say back.
   int64_t narrowWidth = 0;
-  bool narrowBias = false;       ///< of both
+  bool narrowBias = false;                       ///< of both
+  std::optional<Norm> narrowNorm = std::nullopt; ///< of what the first of them gives
+  std::optional<Norm> resultNorm =
+      std::nullopt;              ///< of what each expert gives, before its share; one weight for all experts
   int64_t sharedWidth = 0;       ///< above 0: an expert that sees every token
   bool sharedHasGate = false;    ///< its result times a sigmoid of the token
   bool sharedIsAveraged = false; ///< half of the sum of its result and the others'
   double gateLimit = 0;          ///< above 0: of what the activation reads, and of the size of what it is multiplied by
+  double sharedLimit = 0;        ///< FeedForward::activatedLimit of the expert that sees every token
   bool gateAlternates = false;   ///< with `up` in the columns of one matrix; biases, and FeedForward::clamped (gpt-oss)
   int64_t identities = 0;        ///< more experts, after the others, which give what they read (arXiv:2509.01322)
   /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
@@ -174,6 +183,8 @@ struct FeedForward {
   bool isGated = true;
   bool isFused = false;              ///< one projection for gate and up, in this order
   std::optional<ClampedGlu> clamped; ///< in the place of `activation`
+  /// Above 0: of what the activation gives, and of the size of what it is multiplied by.
+  double activatedLimit = 0;
   bool bias = false;
   std::optional<LowRank> lowRank;        ///< of gate and up, where they are one projection
   double gateScale = 1, resultScale = 1; ///< of the gate before its activation, and of what the whole gives
@@ -226,7 +237,8 @@ struct Layer {
   /// with SiLU there, make of it.
   int64_t attentionNormGate = 0, feedForwardNormGate = 0;
   bool lacksAttentionNorm = false; ///< as the first of a model whose embedded tokens have a norm
-  int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own
+  int keysOf = -1;                 ///< an earlier layer, whose keys and values its queries see; -1: its own. Of latent
+                                   ///< attention: what that layer has of them before they part into heads
   int rope = 0;                    ///< index into Decoder::ropes; -1: none
 };
 
@@ -237,13 +249,16 @@ struct BlockNames : BlockNorms {
   std::string convolution = "conv", deltaNet = "linear_attn", stateSpace = "mamba"; ///< in the place of attention
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
-  std::string outputGate = "gate_proj"; ///< below `attention`
-  std::string outputGateBias;           ///< below `attention`: one number a head; empty: none
-  std::string outputBias;               ///< below `attention`, where it is not the output projection's
+  std::string latentDown = "kv_a_proj_with_mqa", latentNorm = "kv_a_layernorm", latentUp = "kv_b_proj";
+  std::string queryScale = "ssmax_scaling"; ///< below `attention`: Attention::learnsQueryScale
+  std::string outputGate = "gate_proj";     ///< below `attention`
+  std::string outputGateBias;               ///< below `attention`: one number a head; empty: none
+  std::string outputBias;                   ///< below `attention`, where it is not the output projection's
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";
   bool sharedIsBeside = false; ///< the shared expert's name is below the layer
+  bool mixtureIsBlock = false; ///< a mixture's modules are below the layer itself
   std::string mixture;         ///< `feedForward`, where it is a mixture; empty: the same
   std::string mixtureBias;     ///< below `feedForward`: added to what a mixture gives
   std::string choiceBias = "gate.e_score_correction_bias";
@@ -251,6 +266,8 @@ struct BlockNames : BlockNorms {
   std::string expertsGateUp = "experts.gate_up_proj", expertsDown = "experts.down_proj";
   bool expertsAreStacked = false;    ///< checkpoints have no other form
   bool expertsAreTransposed = false; ///< theirs is (count, hidden, 2 width) and (count, width, hidden)
+  /// The three are tensors of three dimensions each, (count, width, hidden) and (count, hidden, width).
+  bool expertsAreThreeStacks = false;
   /// Each of the three below `experts` is one matrix (count * width, hidden), an expert after the other.
   bool expertsAreRows = false;
   std::string expertGate = "gate_proj", expertUp = "up_proj", expertDown = "down_proj";
@@ -258,6 +275,7 @@ struct BlockNames : BlockNorms {
   /// before the sum. The router then reads the block's input, not a norm's result.
   std::string expertsNorm, afterExpertsNorm, afterSharedNorm;
   std::string narrow = "fc1_latent_proj", widen = "fc2_latent_proj"; ///< below `feedForward`: Experts::narrowWidth
+  std::string narrowNorm, resultNorm;                                ///< below `feedForward`: Experts have these
   std::string routerScale; ///< a vector: the router reads rms_norm(x) * scale / sqrt(hidden)
   std::string expertScale; ///< a vector (experts): of their shares
   std::string scale;       ///< one number, stored and not trained: of all that a block gives
@@ -305,6 +323,13 @@ struct Connections {
   std::string head = "hc_pre.hc_head";                                                 ///< below Decoder::base
 };
 
+/// What a half of a block gives counts sigmoid(g / temperature) for each dimension, what it is added to the square root
+/// of 1 - that^2, `least` of the square at least (Muse Spark).
+struct ResidualGates {
+  double temperature = 0.3, least = 1e-3;
+  std::string attention = "post_attention_residual_gate", feedForward = "post_feedforward_residual_gate";
+};
+
 struct Decoder {
   std::string modelType;
   int64_t vocabulary = 0, hidden = 0, positionLimit = 0; ///< 0: none
@@ -336,7 +361,12 @@ struct Decoder {
   bool normsAfterSum = false;    ///< each norm of a block is of the sum after its half, as in the first Transformer
   bool addsToNormed = false;     ///< the result of each half of a block is added to what the half read
   Norm norm;
-  std::optional<double> finalEpsilon; ///< of the last norm, where it is not `norm`'s
+  /// Weights to which a norm adds 1 begin with 1, as transformers begins them, not with 0.
+  bool shiftedNormsBeginWithOne = false;
+  std::optional<Norm> embeddingNormKind, finalNormKind; ///< where they are not `norm`
+  /// Of what each half of a block gives, where they are not `norm`.
+  std::optional<Norm> afterAttentionKind, afterFeedForwardKind;
+  std::optional<ResidualGates> residualGates;
   std::vector<Rope> ropes;
   std::vector<Layer> layers;
   BlockNames names;

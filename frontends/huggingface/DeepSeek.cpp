@@ -249,6 +249,59 @@ void fillDeepSeekV2(Config &config, Decoder &decoder) {
     }
 }
 
+/// DeepSeek-V2's mixture after Llama's attention: the language models of DeepSeek-OCR-2 and Unlimited-OCR.
+static void readOcr(Config &config, Decoder &decoder, const Defaults &defaults, const DeepSeekExperts &sizes,
+                    const std::function<bool(int64_t)> &isDense) {
+  readAliases(config, {{"num_experts", "n_routed_experts"}});
+  config.harmless({"head_dim"}); // transformers makes it of the hidden size
+  config.set("head_dim", nullptr);
+  readLlama(config, decoder, defaults, 10000);
+  if (decoder.layers.empty())
+    return;
+  if (config.status().isOk() && decoder.ropes.front().width != decoder.layers.front().attention.headWidth)
+    config.fail("rope_parameters turns a part of each head, which this model type does not");
+  const std::string method = config.text("topk_method", "greedy");
+  config.require("topk_method", {"greedy", "group_limited_greedy"});
+  if (method != "greedy" &&
+      (!config.optionalInteger("n_group", sizes.groups) || !config.optionalInteger("topk_group", sizes.chosenGroups)))
+    config.fail("topk_method is 'group_limited_greedy', which needs n_group and topk_group");
+  const std::vector<bool> dense = layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", isDense);
+  setDeepSeekExperts(config, decoder, sizes, {.router = Experts::Router::SoftmaxThenTop}, dense);
+  for (Layer &layer : decoder.layers)
+    if (layer.feedForward.experts) {
+      layer.feedForward.experts->normalised = false;
+      if (method == "greedy")
+        layer.feedForward.experts->groups = 1;
+    }
+}
+
+void fillDeepSeekOcr2(Config &config, Decoder &decoder) {
+  for (const char *key : {"mlp_layer_types", "num_experts_per_tok"})
+    if (!config.has(key) || config.isNull(key))
+      config.fail(std::string(key) + " is absent or null, where transformers fails");
+  readOcr(config, decoder, {.vocabulary = 102400}, {.count = 64, .width = 1407, .shared = 2},
+          [](int64_t) { return false; });
+}
+
+void fillUnlimitedOcr(Config &config, Decoder &decoder) {
+  const int64_t first = config.integer("first_k_dense_replace", 1, 0), window = config.integer("sliding_window", 128);
+  readOcr(config, decoder,
+          {.vocabulary = 129280,
+           .hidden = 1280,
+           .width = 6848,
+           .layers = 12,
+           .heads = 10,
+           .keyHeads = 10,
+           .positions = 32768},
+          {.count = 64, .perToken = 6, .width = 896, .shared = 2}, [first](int64_t layer) { return layer < first; });
+  // A row is a prompt, whose tokens see all tokens before them.
+  const std::vector<bool> hasWindow = layersOfType(config, decoder, "layer_types", "reference_sliding_attention",
+                                                   "full_attention", [](int64_t) { return true; });
+  if (std::find(hasWindow.begin(), hasWindow.end(), true) != hasWindow.end())
+    decoder.notes.push_back("transformers' generated text sees its prompt and the last " + std::to_string(window) +
+                            " tokens; ztc's sees all tokens before it, as in training");
+}
+
 /// DeepSeek-V3's attention, queries that grow as Ministral 3's do, and shares by a softmax.
 void fillMistral4(Config &config, Decoder &decoder) {
   Defaults defaults{.vocabulary = 131072, .width = 12288, .layers = 36, .keyHeads = 32, .positions = 1048576};

@@ -152,6 +152,12 @@ static constexpr Family kFamilies[] = {
     {"granite_docling_text", fillGraniteDocling},
     {"granite4_vision_text", fillGranite},
     {"cosmos3_edge_text", fillCosmos3Edge},
+    {"step3p5", fillStep35},
+    {"muse_glimmer_text", fillMuseGlimmer},
+    {"muse_spark_text", fillMuseSpark},
+    {"mistral_large4_text", fillMistralLarge4},
+    {"deepseek_ocr2_text", fillDeepSeekOcr2},
+    {"unlimited_ocr_text", fillUnlimitedOcr},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -214,6 +220,8 @@ static constexpr Refused kRefused[] = {
     {"blt", "joins bytes to patches of other lengths each time, which ztc does not build"},
     {"xlnet", "predicts tokens in orders that are drawn, which ztc does not build"},
     {"reformer", "attends by hashes, which ztc does not build"},
+    {"molmo2", "has tokens in a second table, which its head does not predict and ztc does not build"},
+    {"molmo2_text", "has tokens in a second table, which its head does not predict and ztc does not build"},
     {"cpmant", "attends with learned distances within a prompt, which ztc does not build"},
 };
 
@@ -260,6 +268,12 @@ static constexpr Wrapper kWrappers[] = {
     {"gemma4", "gemma4_text", true, true},
     {"gemma4_unified", "gemma4_unified_text", true, true},
     {"minimax_m3_vl", "minimax_m3_vl_text", false},
+    {"step3p7", "step3p5", false},
+    {"muse_glimmer", "muse_glimmer_text", false, true},
+    {"muse_spark", "muse_spark_text", false, true},
+    {"mistral_large4", "mistral_large4_text", false, true},
+    {"deepseek_ocr2", "deepseek_ocr2_text", false},
+    {"unlimited_ocr", "unlimited_ocr_text", false, false, false, "text_config", "language_config"},
     {"dots3_note", "dots3_note_text", false},
     {"lfm2_vl", "lfm2", true},
     {"lfm3_vl", "lfm3", true},

@@ -22,7 +22,8 @@ struct Wrapper {
   bool scalesLogits = false;        ///< as the language model's own class does, in every version
   bool eitherTies = false;          ///< text_config may tie the head too, where the key above is false
   const char *part = "text_config"; ///< where its configuration stands, which may be that of a wrapper too
-  const char *olderPart = nullptr;  ///< read where `part` is absent
+  const char *olderPart = nullptr;  ///< read where `part` is absent, whatever model type stands there; a sliding_window
+                                    ///< beside it is its own
 };
 const Wrapper *findWrapper(const std::string &modelType);
 
@@ -310,5 +311,11 @@ void fillDots3(Config &config, Decoder &decoder);
 void fillLongCat(Config &config, Decoder &decoder);
 void fillBeam(Config &config, Decoder &decoder);
 void fillMiniMaxM3(Config &config, Decoder &decoder);
+void fillStep35(Config &config, Decoder &decoder);
+void fillMuseGlimmer(Config &config, Decoder &decoder);
+void fillMuseSpark(Config &config, Decoder &decoder);
+void fillMistralLarge4(Config &config, Decoder &decoder);
+void fillDeepSeekOcr2(Config &config, Decoder &decoder);
+void fillUnlimitedOcr(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

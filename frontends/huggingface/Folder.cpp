@@ -122,8 +122,13 @@ bool isModelFolder(const std::string &path) {
 /// version 5 reads it above, version 4 below.
 static Config textPart(Config &config, const Wrapper &wrapper, std::string &modelType, bool &mayBeTied) {
   std::optional<Config> text = config.child(wrapper.part);
-  if (!text && wrapper.olderPart)
+  if (!text && wrapper.olderPart) {
     text = config.child(wrapper.olderPart);
+    if (text)
+      text->set("model_type", wrapper.textType);
+    if (text && config.has("sliding_window"))
+      text->set("sliding_window", config.value("sliding_window"));
+  }
   if (!text) { // version 4's Qwen2-VL has it all at the top
     mayBeTied = wrapper.isTied;
     if (wrapper.eitherTies && wrapper.isTied) // what text_config would say without a key

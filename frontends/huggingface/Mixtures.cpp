@@ -340,7 +340,7 @@ void fillJetMoe(Config &config, Decoder &decoder) {
     decoder.initializerRange = 0.01;
   config.harmless({"aux_loss_coef"});
   readRouterLoss(config, decoder);
-  decoder.finalEpsilon = decoder.norm.epsilon;
+  decoder.finalNormKind = decoder.norm;
   decoder.norm.epsilon = 1e-6; // of all others, whatever the configuration says
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   for (Layer &layer : decoder.layers)

@@ -13,7 +13,10 @@ struct Rope {
   int64_t divisor = 0;
   bool isInterleaved = false;
   std::vector<float> frequencies; ///< (width / 2)
-  double scale = 1;               ///< of cosine and sine
+  /// Not below Decoder::base: a tensor (width / 2), stored and not trained, whose exponentials they are multiplied by
+  /// (LeRoPE); empty: none.
+  std::string exponents;
+  double scale = 1; ///< of cosine and sine
   /// Beyond this many tokens in a row other frequencies hold; 0: never.
   int64_t longFrom = 0;
   std::vector<float> longFrequencies; ///< longrope

@@ -30,13 +30,25 @@ struct FamilyName {
 constexpr FamilyName kFamilyNames[] = {{"hy_v3", ".mlp.shared_mlp", ".mlp.shared_experts"},
                                        {"hy_v3", ".mlp.router.gate", ".mlp.gate"},
                                        {"laguna", ".mlp.shared_expert", ".mlp.shared_experts"},
+                                       {"step3p7", ".share_expert", ".mlp.shared_experts"},
+                                       {"mistral_large4", ".attention.wq", ".self_attn.q_proj"},
+                                       {"mistral_large4", ".attention.wkv_a_with_mqa", ".self_attn.kv_a_proj_with_mqa"},
+                                       {"mistral_large4", ".attention.wkv_b", ".self_attn.kv_b_proj"},
+                                       {"mistral_large4", ".attention.wo", ".self_attn.o_proj"},
+                                       {"mistral_large4", ".feed_forward.w1", ".mlp.gate_proj"},
+                                       {"mistral_large4", ".feed_forward.w2", ".mlp.down_proj"},
+                                       {"mistral_large4", ".feed_forward.w3", ".mlp.up_proj"},
+                                       {"mistral_large4", ".shared_experts.w1", ".mlp.shared_experts.gate_proj"},
+                                       {"mistral_large4", ".shared_experts.w2", ".mlp.shared_experts.down_proj"},
+                                       {"mistral_large4", ".shared_experts.w3", ".mlp.shared_experts.up_proj"},
                                        {"lfm3", ".self_attn.gate_proj", ".self_attn.g_proj"},
                                        {"kimi_linear", ".self_attn.f_a_proj", ".self_attn.forget_gate.f_a_proj"},
                                        {"kimi_linear", ".self_attn.f_b_proj", ".self_attn.forget_gate.f_b_proj"},
                                        {"kimi_linear", ".block_sparse_moe", ".mlp"}};
 
-/// The same of the first part of all names but the head's.
-constexpr FamilyName kFamilyBases[] = {{"nemotron_h", "backbone.", "model."}};
+/// The same of the first parts of the names of all layers.
+constexpr FamilyName kFamilyBases[] = {{"nemotron_h", "backbone.", "model."},
+                                       {"mistral_large4", "layers.", "model.language_model.layers."}};
 
 /// A name with `from`, which is whole parts of names, replaced; empty where it is not in it.
 std::string replaced(std::string_view name, std::string_view from, std::string_view to) {
@@ -49,14 +61,25 @@ std::string replaced(std::string_view name, std::string_view from, std::string_v
 /// `name` with one of its family's names in place of the other; as it is where the family has none in it.
 std::string inFamily(const std::string &name, std::string_view modelType, std::string_view FamilyName::*from,
                      std::string_view FamilyName::*to) {
+  std::string result = name;
   for (const FamilyName &family : kFamilyNames)
     if (std::string renamed = replaced(name, family.*from, family.*to);
-        family.modelType == modelType && !renamed.empty())
-      return renamed;
+        family.modelType == modelType && !renamed.empty()) {
+      result = std::move(renamed);
+      break;
+    }
   for (const FamilyName &family : kFamilyBases)
-    if (family.modelType == modelType && name.starts_with(family.*from))
-      return std::string(family.*to) + name.substr((family.*from).size());
-  return name;
+    if (family.modelType == modelType && result.starts_with(family.*from))
+      return std::string(family.*to) + result.substr((family.*from).size());
+  return result;
+}
+
+/// A name that one of its family's has been put in, with the family's other first part.
+void addBases(std::vector<std::string> &names, const std::string &name, std::string_view modelType,
+              std::string_view FamilyName::*from, std::string_view FamilyName::*to) {
+  for (const FamilyName &base : kFamilyBases)
+    if (base.modelType == modelType)
+      addRenamed(names, name, base.*from, base.*to);
 }
 
 } // namespace
@@ -70,8 +93,10 @@ std::vector<std::string> checkpointNames(const std::string &name) {
     if (const std::string renamed = replaced(name, router, kStoredRouter); !renamed.empty())
       names.push_back(renamed);
   for (const FamilyName &family : kFamilyNames)
-    if (const std::string renamed = replaced(name, family.module, family.stored); !renamed.empty())
+    if (const std::string renamed = replaced(name, family.module, family.stored); !renamed.empty()) {
       names.push_back(renamed);
+      addBases(names, renamed, family.modelType, &FamilyName::module, &FamilyName::stored);
+    }
   for (const FamilyName &family : kFamilyBases)
     addRenamed(names, name, family.module, family.stored);
   return names;
@@ -88,8 +113,10 @@ std::string storedOfFamily(const std::string &module, std::string_view modelType
 std::vector<std::string> familyNames(std::string_view stored) {
   std::vector<std::string> names;
   for (const FamilyName &family : kFamilyNames)
-    if (std::string renamed = replaced(stored, family.stored, family.module); !renamed.empty())
-      names.push_back(std::move(renamed));
+    if (std::string renamed = replaced(stored, family.stored, family.module); !renamed.empty()) {
+      names.push_back(renamed);
+      addBases(names, renamed, family.modelType, &FamilyName::stored, &FamilyName::module);
+    }
   for (const FamilyName &family : kFamilyBases)
     addRenamed(names, std::string(stored), family.stored, family.module);
   return names;

@@ -8,7 +8,7 @@ import sys
 from support import GOLDEN, ROOT, check, finish, run, scratch
 
 FOLDERS = ROOT / "tests/folders"
-CACHED = ("gpt2", "qwen3", "llama-heads", "gemma3", "mistral", "mixtral", "gemma2", "gpt-oss", "gemma4", "gemma3n", "recurrent", "lfm2", "qwen3-next", "nemotron-h", "falcon-h1", "mamba", "diffllama", "jetmoe", "hrm-text", "recurrent-gemma", "hunyuan-vl", "ernie4_5-vl")
+CACHED = ("gpt2", "qwen3", "llama-heads", "gemma3", "mistral", "mixtral", "gemma2", "gpt-oss", "gemma4", "gemma3n", "recurrent", "lfm2", "qwen3-next", "nemotron-h", "falcon-h1", "mamba", "diffllama", "jetmoe", "hrm-text", "recurrent-gemma", "hunyuan-vl", "ernie4_5-vl", "step3p7", "muse-spark", "mistral-large4")
 EXPORTS = {"recurrent": [GOLDEN / "families/recurrent/model.onnx", f"--weights={GOLDEN / 'families/recurrent/model.safetensors'}"]}
 # Of other lengths each, more than there are rows: one begins where another has ended.
 PROMPTS = b"\x05\x11\x07\n\x21\n\x30\x02\x19\x0b\x0c\x01\x2f\x1c\x13\x08\x04\n\x22\x06\n\x11\x12\x13\x14\x15\x16\x17\x18\n\x09\x07\x08\n"

@@ -59,6 +59,29 @@ REFUSED = [
     ("dots3-note's layers of one type with other sizes", "dots3-note", lambda c: c | {"per_layer_config": c["per_layer_config"] | {"3": {"num_attention_heads": 4}}},
      "per_layer_config of layer 3 differs from that of other layers of its type"),
     ("dots3-note's layers of an unknown type", "dots3-note", but(layer_types=["linear_attention"] * 4), "layer_types has 'linear_attention'; ztc builds indexed_attention"),
+    ("Step 3.5's gates by element", "step3p7", within(gating="per-element"), 'gating is "per-element"; ztc supports true or "per-head" only'),
+    ("Step 3.5 in both directions", "step3p7", within(use_bidirectional_attention=True), "use_bidirectional_attention is true"),
+    ("Step 3.5's layer whose heads have another width", "step3p7", within(per_layer_config={"1": {"num_attention_heads": 6, "head_dim": 4}}), "layer 1 has a head_dim of its own"),
+    ("Step 3.5's heads that keys do not divide", "step3p7", within(per_layer_config={"1": {"num_attention_heads": 5}}), "layer 1 has 5 heads of queries, but num_key_value_heads is 2"),
+    ("Step 3.5's limits that are too few", "step3p7", within(swiglu_limits=[1.0]), "swiglu_limits is [1.0], for 4 layers"),
+    ("Step 3.5's limits below 0", "step3p7", within(swiglu_limits_shared=[1.0, -1.0, 0, 0]), "swiglu_limits_shared is [1.0,-1.0,0,0], which is not a list of limits"),
+    ("Step 3.5's mixtures that are not numbers", "step3p7", within(mlp_layer_types=None, moe_layers_enum="1,x"), 'moe_layers_enum is "1,x", which are not numbers of layers'),
+    ("Step 3.5's window of no size", "step3p7", within(sliding_window=None), "layer_types has 'sliding_attention', and"),
+    ("Muse's angles of other layers", "muse-glimmer", within(layer_rope_theta=[0]), "layer_rope_theta is [0], for 3 layers"),
+    ("Muse's heads of which a part turns", "muse-glimmer", within(rope_parameters=ROPE | {"partial_rotary_factor": 0.5}), "rope_parameters turns a part of each head"),
+    ("Muse's cap of no size", "muse-glimmer", within(final_logit_softcapping=0), "final_logit_softcapping is 0, which is not above 0"),
+    ("Muse Spark's tied head", "muse-spark", within(tie_word_embeddings=True), "tie_word_embeddings is true; ztc supports false or null only"),
+    ("Muse Spark's gates at a temperature of 0", "muse-spark", within(residual_gate_temperature=0), "residual_gate_temperature is 0, by which gates are divided"),
+    ("Mistral Large 4's rows in which keys are chosen", "mistral-large4", within(index_topk=5), "index_topk is 5: in longer rows each query chooses"),
+    ("Mistral Large 4's latents of a layer that turns in one that does not", "mistral-large4", within(kv_source_layers=[0, 0, 2, 3, 4]), "layer 1 would see another layer's in transformers"),
+    ("Mistral Large 4's latents of a later layer", "mistral-large4", within(kv_source_layers=[2, 1, 2, 3, 4]), "layer 0 shares those of no earlier layer that has its own"),
+    ("Mistral Large 4's latents of other layers", "mistral-large4", within(kv_source_layers=[0]), "kv_source_layers is [0], for 5 layers"),
+    ("Mistral Large 4's layers that turn, too few", "mistral-large4", within(no_rope_layers=[0]), "no_rope_layers is [0], for 5 layers"),
+    ("Mistral Large 4's heads that share keys", "mistral-large4", within(num_key_value_heads=2), "num_key_value_heads is 2, and this model type has as many as num_attention_heads"),
+    ("DeepSeek-OCR-2 without types of layers", "deepseek-ocr2", within(mlp_layer_types=None), "mlp_layer_types is absent or null, where transformers fails"),
+    ("DeepSeek-OCR-2's groups of no number", "deepseek-ocr2", within(n_group=None), "topk_method is 'group_limited_greedy', which needs n_group and topk_group"),
+    ("Unlimited-OCR without a window", "unlimited-ocr", within(sliding_window=None), "sliding_window is null, which is not a whole number"),
+    ("a second table of tokens", "llama-heads", but(model_type="molmo2"), "'molmo2' has tokens in a second table, which its head does not predict"),
     ("A.X-K2's gates without what they read", "axk2", but(q_lora_rank=None), "q_lora_rank is null, and the gates of this model type read it"),
     ("a head without all tokens", "apertus", but(model_type="apertus1p5_text", output_vocab_size=50), "output_vocab_size is 50, but vocab_size is 97"),
     ("DBRX's shares by another norm", "llama-heads", lambda c: {"model_type": "dbrx", "ffn_config": {"moe_normalize_expert_weights": 2.0}}, "moe_normalize_expert_weights is 2.0; ztc supports 1 or null only"),
@@ -187,12 +210,13 @@ SAID = [
 
 # What makes a default configuration whole, and few enough layers and experts.
 SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2,
-         "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None,
+         "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "kv_source_layers": None, "num_attention_heads_per_layer": None,
          "per_layer_config": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
-# and what a default lacks without which transformers makes no model either: layers of each kind, heads of an even width
-LACKED = {"qwen3_omni_moe_text": {"num_attention_heads": 32}, "lfm2_moe": {"layer_types": ["conv", "full_attention"]}, "zamba2": {"layers_block_type": ["linear_attention", "hybrid"]}}
+# and what a default of so many layers lacks without which transformers makes no model either
+LACKED = {"deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"]}, "qwen3_omni_moe_text": {"num_attention_heads": 32}, "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+          "zamba2": {"layers_block_type": ["linear_attention", "hybrid"]}}
 
 
 def known_keys(work, version):

@@ -15,7 +15,8 @@ LENGTHS = [20, 12, 7, 25, 9, 16, 7]
 ROWS = sum(LENGTHS) // SEQ
 FOLDERS = {"llama3-defaults": "angles", "gpt2": "learned positions", "mistral": "a window", "gemma2": "capped scores and windows", "gemma3": "windows and two tables of angles", "phi3-long": "long angles",
            "llama-yarn": "scaled angles", "qwen3-moe": "experts", "granite": "factors", "gpt-neox": "a part of each head turned", "codegen": "neighbours turned", "smollm3": "layers without angles", "lfm2": "short convolutions",
-           "qwen3-5": "the gated delta rule", "glm4v": "angles of parts", "granite-hybrid": "state space models", "minimax": "lightning attention", "falcon-h1": "state space models beside attention", "mamba": "selective scans", "recurrent-gemma": "gated recurrences"}
+           "qwen3-5": "the gated delta rule", "glm4v": "angles of parts", "granite-hybrid": "state space models", "minimax": "lightning attention", "falcon-h1": "state space models beside attention", "mamba": "selective scans", "recurrent-gemma": "gated recurrences",
+           "step3p7": "heads by type of layer", "muse-spark": "residual gates"}
 EXPORTS = {"recurrent": "states and short convolutions"}  # of golden/families: graphs of 61 tokens
 REFUSED = ("bloom", "mpt", "deepseek-v3", "llama4")  # distances added to scores, latent attention, chunks
 

@@ -35,8 +35,8 @@ transformers.utils.logging.disable_progress_bar()
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS, WARMUP, LR, RATIO, DECAY, BETAS, CLIP = 6, 2, 2e-3, 0.1, 0.1, (0.9, 0.95), 1.0
 BATCH, SEQUENCE = 2, 20
-# Of a multi-modal model beside its language model
-OTHER_PARTS = re.compile(r"vision|visual|^vit\.|projector|merger|resampler|audio|mlp1")
+# Parts of multi-modal models beside their language model
+OTHER_PARTS = re.compile(r"vision|visual|^vit\.|projector|merger|resampler|audio|mlp1|sam_model|qwen2_model|view_seperator|image_newline")
 
 
 def build(name):
@@ -56,6 +56,8 @@ def build(name):
         for name, buffer in [*model.named_buffers(), *model.named_parameters()]:
             if "correction_bias" in name or kind == "lfm2_moe" and name.endswith("expert_bias"):  # zeros at first, and of effect on the choice of experts
                 buffer.copy_((0.3 * torch.randn(buffer.shape)).bfloat16())
+            elif "rotary_emb.alpha" in name:  # zeros at first
+                buffer.copy_((0.4 * torch.randn(buffer.shape)).bfloat16())
             elif "layer_scalar" in name:  # ones at first, and no parameters
                 buffer.copy_((1 + 0.3 * torch.randn(buffer.shape)).bfloat16())
         for name, parameter in model.named_parameters():

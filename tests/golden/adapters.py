@@ -74,6 +74,8 @@ CASES = {
     "linear-alone": ("qwen2-moe", dict(r=2, lora_alpha=3, target_modules=ALL)),  # parameters of transformers 5, which PEFT has no mapping of
     "shared-experts": ("hy-v3", dict(r=2, lora_alpha=3, target_modules=ALL)),  # the checkpoint calls them otherwise
     "shared-expert": ("laguna", dict(r=2, lora_alpha=3, target_modules=ALL, modules_to_save=["shared_experts"])),
+    "shared-beside": ("step3p7", dict(r=2, lora_alpha=3, target_modules=r".*language_model.*(self_attn|shared_experts)\.(q_proj|g_proj|up_proj|down_proj)")),  # the checkpoint has it beside the mixture
+    "latents": ("mistral-large4", dict(r=2, lora_alpha=3, target_modules=r".*language_model.*\.([qo]_proj|kv_a_proj_with_mqa|kv_b_proj|gate_proj|down_proj)")),  # and all modules otherwise
     "stacks": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-all": ("gpt-oss", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "stacks-swapped": ("llama4", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj", "feed_forward.experts.down_proj"], use_rslora=True)),

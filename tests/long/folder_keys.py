@@ -49,6 +49,8 @@ EXEMPT = {  # (model type, key): why
     ("dots3_note_text", "mlp_bias"): "of the vision tower's configuration",
     ("hy_v4", "learnable_sink_init"): "only initialises",
     ("doge", "max_position_embeddings"): "keep_window_size limits rows before it does in this configuration",
+    ("step3p5", "num_nextn_predict_layers"): "of layers that predict further tokens, which the model leaves out",
+    ("unlimited_ocr_text", "n_group"): "topk_method is greedy",
     ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
 } | {(kind, "num_logits_to_keep"): "which positions generation reads" for kind in ("bamba", "falcon_h1", "nemotron_h")
 } | {(kind, key): "another implementation of the same, or sums of f32 until they are stored" for kind in ("mamba", "falcon_mamba") for key in (
@@ -57,13 +59,18 @@ EXEMPT = {  # (model type, key): why
 } | {(kind, "intermediate_size"): "transformers makes it of expand, whatever stands there" for kind in ("mamba", "falcon_mamba")
 } | {("zamba2", key): "transformers makes it of others, whatever stands there" for key in ("attention_hidden_size", "attention_head_dim", "mamba_headdim")
 } | {("zamba2", key): "nothing reads it, or another implementation of the same" for key in ("use_conv_bias", "use_mamba_kernels", "num_logits_to_keep")
-} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text", "longcat_flash")
+} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu", "deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text", "longcat_flash", "mistral_large4_text")
+} | {(kind, "head_dim"): "made of hidden_size" for kind in ("deepseek_ocr2_text", "unlimited_ocr_text")
 } | {("doge", key): "is_moe is false" for key in ("num_experts", "num_experts_per_tok", "norm_topk_prob")
 } | {("minimax_m3_vl_text", key): "of the indexer, which chooses every block" for key in ("index_n_heads", "index_head_dim", "index_local_blocks")
-} | {(kind, key): why for kind in ("deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text") for key, why in (
+} | {(kind, key): why for kind in ("deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text", "mistral_large4_text") for key, why in (
     ("index_n_heads", "of the indexer, which chooses every key"), ("index_head_dim", "of the indexer, which chooses every key"),
     ("max_position_embeddings", "index_topk limits rows before it does in this configuration"))
 }
+
+
+# Multi-modal folders whose language model has no folder of its own
+MODELS_OF_TEXT = {"step3p7": "step3p5"} | {kind: f"{kind}_text" for kind in ("muse_glimmer", "muse_spark", "mistral_large4", "deepseek_ocr2", "unlimited_ocr")}
 
 
 def other(value):
@@ -134,6 +141,9 @@ def main():
     known = {options["text_config"].get("model_type", parts.get(kind)): {key: value for key, value in options["text_config"].items() if key != "model_type"}
              for kind, options, _ in (make.FOLDERS | MORE).values() if "text_config" in options} | known
     known = {kind: options for kind, options in FAMILIES.values()} | known
+    for kind, options, _ in (make.FOLDERS | MORE).values():
+        if "text_config" in options and kind in MODELS_OF_TEXT:
+            known[MODELS_OF_TEXT[kind]] = options["text_config"]
     for kind in kinds:
         if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]) and has_modeling_code(known[kind], kind):
             with scratch() as folder:

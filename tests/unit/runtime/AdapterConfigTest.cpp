@@ -270,8 +270,8 @@ TEST(AdapterConfig, RoutersHaveTransformersNames) {
   EXPECT_EQ(stored.front(), "model.layers.0.mlp.gate.weight");
   EXPECT_EQ(stored[2], "model.layers.0.block_sparse_moe.gate.weight");
   EXPECT_EQ(checkpointNames("model.mlp.gate_proj.weight"),
-            (Names{"model.mlp.gate_proj.weight", "mlp.gate_proj.weight", "model.block_sparse_moe.gate_proj.weight",
-                   "backbone.mlp.gate_proj.weight"}));
+            (Names{"model.mlp.gate_proj.weight", "mlp.gate_proj.weight", "model.feed_forward.w1.weight",
+                   "model.block_sparse_moe.gate_proj.weight", "backbone.mlp.gate_proj.weight"}));
 }
 
 TEST(AdapterConfig, FamiliesHaveTransformersNames) {
@@ -284,8 +284,18 @@ TEST(AdapterConfig, FamiliesHaveTransformersNames) {
   EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert.up_proj", "laguna"), "layers.1.mlp.shared_experts.up_proj");
   for (const char *other : {"layers.1.mlp.shared_mlp.up_proj", "layers.1.mlp.shared_expert.up_proj"})
     EXPECT_EQ(moduleOfFamily(other, "hunyuan_v1_moe"), other);
+  const std::string down = "layers.1.attention.wkv_b", up = "model.language_model.layers.1.self_attn.kv_b_proj";
+  EXPECT_EQ(moduleOfFamily(down, "mistral_large4"), up);
+  EXPECT_EQ(storedOfFamily(up, "mistral_large4"), down);
+  EXPECT_EQ(moduleOfFamily("layers.1.attention_norm", "mistral_large4"),
+            "model.language_model.layers.1.attention_norm");
+  const Names downs = checkpointNames(up), ups = familyNames(down);
+  EXPECT_NE(std::ranges::find(downs, down), downs.end());
+  EXPECT_NE(std::ranges::find(ups, up), ups.end());
+  EXPECT_EQ(moduleOfFamily("model.layers.1.share_expert.up_proj", "step3p7"),
+            "model.layers.1.mlp.shared_experts.up_proj");
   EXPECT_EQ(moduleOfFamily("layers.1.mlp.shared_expert_gate", "laguna"), "layers.1.mlp.shared_expert_gate");
-  EXPECT_EQ(familyNames(stored), Names{module});
+  EXPECT_EQ(familyNames("model." + stored), Names{"model." + module});
   const std::string backbone = "backbone.layers.0.mixer.in_proj", model = "model.layers.0.mixer.in_proj";
   EXPECT_EQ(moduleOfFamily(backbone, "nemotron_h"), model);
   EXPECT_EQ(storedOfFamily(model, "nemotron_h"), backbone);
