@@ -33,7 +33,7 @@ def hashes(folder, names):
 class Graphs:
     def __init__(self, work):
         self.work = work
-        self.golden = json.loads((PLACE / "golden.json").read_text())
+        self.golden = json.loads((PLACE / "graphs.json").read_text())
         ids = self.golden["input_ids"]
         tokens, shape = array.array("q", [x for row in ids for x in row]), [1, len(ids), len(ids[0])]
         self.data = work / "data.safetensors"

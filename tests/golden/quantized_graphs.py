@@ -6,7 +6,7 @@
 
 One small Qwen2 with biases and rows that no block divides, as TorchScript exports it, then quantised by onnxruntime's own tools, or by hand where these do not write a form that
 the operators have (zero points of floats, a bias inside of MatMulNBits, matrices of int8 and fp8 with a scale for each column). The numbers are onnxruntime's: what each of the operators
-gives for unit vectors, all rows of a table, or at once; of graphs that round data to 8 bits too (quantize_dynamic), those of DequantizeLinear. golden.json has SHA-256 of each such weight in its type, tokens, the loss of onnxruntime's logits (of graphs in f32), and the loss and the norm
+gives for unit vectors, all rows of a table, or at once; of graphs that round data to 8 bits too (quantize_dynamic), those of DequantizeLinear. graphs.json has SHA-256 of each such weight in its type, tokens, the loss of onnxruntime's logits (of graphs in f32), and the loss and the norm
 of the gradient that PyTorch computes with these numbers in f32.
 """
 import hashlib
@@ -273,7 +273,7 @@ def loss_of(logits, ids):
 
 def main():
     OUT.mkdir(exist_ok=True)
-    path = OUT / "golden.json"
+    path = OUT / "graphs.json"
     golden = json.loads(path.read_text()) if path.exists() else {"graphs": {}}
     base, names = exported(fresh_model())
     torch.manual_seed(11)
