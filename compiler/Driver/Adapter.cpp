@@ -8,6 +8,7 @@
 #include "passes/Autodiff/Functions.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
+#include "runtime/Core/ListText.h"
 #include "runtime/Format/AdapterConfig.h"
 #include "runtime/Format/AdapterNames.h"
 #include "runtime/Format/Safetensors.h"
@@ -505,21 +506,15 @@ private:
     if (config.start == AdapterStart::Given && !tensors)
       return fail(place + ": init_lora_weights is false, so tensors must be given: there is no "
                           "adapter_model.safetensors");
-    auto some = [](ArrayRef<std::string> names) {
-      std::string text;
-      for (const std::string &name : names.take_front(4))
-        text += (text.empty() ? "" : ", ") + name;
-      return names.size() > 4 ? text + " and " + std::to_string(names.size() - 4) + " more" : text;
-    };
     if (!missing.empty())
-      return fail(tensors->path() + ": lacks " + some(missing) + ", which the configuration asks for");
+      return fail(tensors->path() + ": lacks " + listText(missing, 4) + ", which the configuration asks for");
     std::vector<std::string> unread;
     if (tensors)
       for (const SafetensorsTensor &tensor : tensors->tensors())
         if (!used.contains(tensor.name))
           unread.push_back(tensor.name);
     if (!unread.empty())
-      return fail(tensors->path() + ": has " + some(unread) +
+      return fail(tensors->path() + ": has " + listText(unread, 4) +
                   ", for which the model has no place: is it an adapter of this model?");
     return success();
   }

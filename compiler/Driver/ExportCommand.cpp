@@ -9,6 +9,7 @@
 #include "passes/Adapters/WeightUses.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
+#include "runtime/Core/ListText.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/Safetensors.h"
@@ -100,13 +101,6 @@ private:
   llvm::StringSet<> used;
 };
 
-static std::string listed(llvm::ArrayRef<std::string> names) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < 3; ++i)
-    text += (i ? ", " : "") + names[i];
-  return names.size() > 3 ? text + formatv(" and {0} more", names.size() - 3).str() : text;
-}
-
 /// The model that an adapter's configuration names; "" where that is not a folder here.
 static std::string namedBase(const std::string &adapter) {
   StatusOr<std::string> text = readWholeFile(adapter + "/adapter_config.json");
@@ -190,12 +184,12 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
   if (!written->parted.empty())
     llvm::errs() << printable(formatv("ztc: {0} tensors that the exporter had merged with equal ones are separate now: "
                                       "{1}",
-                                      written->parted.size(), listed(written->parted))
+                                      written->parted.size(), listText(written->parted, 3))
                                   .str())
                  << "\n";
   if (std::vector<std::string> unread = trained.unread(); !unread.empty())
     llvm::errs() << printable(formatv("ztc: {0} tensors of {1} are nowhere in the graph: {2}", unread.size(),
-                                      given.weights, listed(unread))
+                                      given.weights, listText(unread, 3))
                                   .str())
                  << "\n";
   return 0;

@@ -1,5 +1,6 @@
 #include "frontends/onnx/UnreadTensors.h"
 #include "frontends/onnx/PositionTables.h"
+#include "runtime/Core/ListText.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Regex.h"
 #include <cmath>
@@ -32,10 +33,7 @@ bool isTable(const TensorView &tensor) {
 }
 
 std::string listed(ArrayRef<StringRef> names) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < 3; ++i)
-    text += (i ? ", " : "") + names[i].str();
-  return names.size() > 3 ? text + llvm::formatv(" and {0} more", names.size() - 3).str() : text;
+  return listText(names, 3);
 }
 
 /// Ones or zeros: what they multiply or are added to is the same without them, and exporters leave them out.

@@ -1,17 +1,17 @@
 // Lists of names as messages have them.
 #pragma once
-#include <algorithm>
 #include <fmt/format.h>
-#include <span>
 #include <string>
+#include <string_view>
 
 namespace ztc {
 
-/// "a, b, c, d, e and 3 more".
-inline std::string listText(std::span<const std::string> names) {
-  constexpr size_t kShown = 5;
-  const std::string text = fmt::format("{}", fmt::join(names.first(std::min(names.size(), kShown)), ", "));
-  return names.size() > kShown ? text + fmt::format(" and {} more", names.size() - kShown) : text;
+/// "a, b, c, d, e and 3 more": the first `shown` of a range of texts.
+template <typename Names> std::string listText(const Names &names, size_t shown = 5) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < shown; ++i)
+    text.append(i ? ", " : "").append(std::string_view(names[i]));
+  return names.size() > shown ? text + fmt::format(" and {} more", names.size() - shown) : text;
 }
 
 } // namespace ztc
