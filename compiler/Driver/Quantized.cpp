@@ -1,6 +1,7 @@
 #include "compiler/Driver/Quantized.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/ArgumentAttributes.h"
+#include "compiler/Support/StoredPiece.h"
 #include "passes/Autodiff/Functions.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
@@ -16,11 +17,8 @@ static DictionaryAttr sourceOf(Builder &builder, const huggingface::QuantizedTen
   (void)llvm::sys::fs::make_absolute(path);
   uint64_t fileSize = 0;
   (void)llvm::sys::fs::file_size(path, fileSize);
-  auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
-  SmallVector<NamedAttribute> source{
-      builder.getNamedAttr("path", builder.getStringAttr(path)), builder.getNamedAttr("offset", number(tensor.offset)),
-      builder.getNamedAttr("length", number(tensor.bytes)), builder.getNamedAttr("type", builder.getStringAttr("U8")),
-      builder.getNamedAttr("file_size", number(fileSize))};
+  const StoredPiece piece{path.str().str(), tensor.offset, tensor.bytes, fileSize, "U8"};
+  SmallVector<NamedAttribute> source = piece.attributes(builder);
   if (tensor.isDequantized)
     source.push_back(builder.getNamedAttr("dequantized", builder.getUnitAttr()));
   return builder.getDictionaryAttr(source);

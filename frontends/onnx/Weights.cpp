@@ -1,6 +1,7 @@
 #include "frontends/onnx/Weights.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/ArgumentAttributes.h"
+#include "compiler/Support/StoredPiece.h"
 #include "runtime/Core/ShapeText.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/ADT/StringExtras.h"
@@ -14,33 +15,13 @@ using namespace mlir;
 namespace ztc::importer {
 namespace {
 
-/// A part of a file, or bytes themselves.
-struct Place {
-  std::string path;
-  uint64_t offset = 0, length = 0, fileSize = 0;
-  std::string type;
-  std::string data = {}; ///< without a path
-};
-
-struct Source : Place {
+struct Source : StoredPiece {
   bool transposed = false;
   double shift = 0; ///< added to what is read there
   /// Of a weight in fewer bits: the place is that of its codes, `transposed` says so of them.
   std::shared_ptr<const QuantizedValues> quantized = nullptr;
-  Place scales = {}, zeros = {};
+  StoredPiece scales = {}, zeros = {};
 };
-
-SmallVector<NamedAttribute> placeAttributes(OpBuilder &builder, const Place &place) {
-  auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
-  SmallVector<NamedAttribute> attributes{builder.getNamedAttr("path", builder.getStringAttr(place.path)),
-                                         builder.getNamedAttr("offset", number(place.offset)),
-                                         builder.getNamedAttr("length", number(place.length)),
-                                         builder.getNamedAttr("type", builder.getStringAttr(place.type)),
-                                         builder.getNamedAttr("file_size", number(place.fileSize))};
-  if (!place.data.empty())
-    attributes.push_back(builder.getNamedAttr("data", builder.getStringAttr(place.data)));
-  return attributes;
-}
 
 DictionaryAttr codesAttribute(OpBuilder &builder, const Source &source) {
   const QuantizedValues &values = *source.quantized;
@@ -59,9 +40,9 @@ DictionaryAttr codesAttribute(OpBuilder &builder, const Source &source) {
     codes.append("transposed", builder.getUnitAttr());
   add("block_rows", values.blockRows);
   add("block_columns", values.blockColumns);
-  codes.append("scales", builder.getDictionaryAttr(placeAttributes(builder, source.scales)));
+  codes.append("scales", builder.getDictionaryAttr(source.scales.attributes(builder)));
   if (!values.zeros.name.empty()) {
-    codes.append("zeros", builder.getDictionaryAttr(placeAttributes(builder, source.zeros)));
+    codes.append("zeros", builder.getDictionaryAttr(source.zeros.attributes(builder)));
     if (!isFloat(values.zeros.type))
       add("zero_row_bits", values.zeroRowBits);
   } else {
@@ -71,7 +52,7 @@ DictionaryAttr codesAttribute(OpBuilder &builder, const Source &source) {
 }
 
 DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
-  NamedAttrList attributes(placeAttributes(builder, source));
+  NamedAttrList attributes(source.attributes(builder));
   if (source.quantized) {
     attributes.append("dequantized", builder.getUnitAttr());
     attributes.append("codes", codesAttribute(builder, source));
@@ -137,12 +118,13 @@ class Places {
 public:
   explicit Places(const Model &model) : model(model) {}
 
-  std::optional<Place> find(const Initializer &initializer, const std::string &parameter) {
+  std::optional<StoredPiece> find(const Initializer &initializer, const std::string &parameter) {
     const std::string type = typeOf(initializer);
     if (!initializer.isExternal) {
       holdsBytes = true;
       if (initializer.hasFileOffset)
-        return Place{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type};
+        return StoredPiece{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize,
+                           type};
       unreadable.insert(parameter);
       return std::nullopt;
     }
@@ -158,14 +140,14 @@ public:
                   " ends at " + std::to_string(initializer.offset + initializer.length);
       return std::nullopt;
     }
-    return Place{absolute(path), initializer.offset, initializer.length, fileSize, type};
+    return StoredPiece{absolute(path), initializer.offset, initializer.length, fileSize, type};
   }
 
   /// The same of a small table, which the plan holds itself where it cannot be read in place.
-  std::optional<Place> findTable(const Initializer &initializer, const std::string &parameter) {
+  std::optional<StoredPiece> findTable(const Initializer &initializer, const std::string &parameter) {
     if (initializer.isExternal || initializer.hasFileOffset)
       return find(initializer, parameter);
-    return Place{"", 0, initializer.bytes.size(), 0, typeOf(initializer), initializer.bytes.str()};
+    return StoredPiece{"", 0, initializer.bytes.size(), 0, typeOf(initializer), initializer.bytes.str()};
   }
 
   /// Nothing where a part of it is nowhere.
@@ -173,11 +155,11 @@ public:
     const Initializer &initializer = *parameter.initializer;
     Source source;
     source.quantized = initializer.quantized;
-    std::optional<Place> own = find(source.quantized ? source.quantized->codes : initializer, parameter.name);
-    std::optional<Place> scales, zeros;
+    std::optional<StoredPiece> own = find(source.quantized ? source.quantized->codes : initializer, parameter.name);
+    std::optional<StoredPiece> scales, zeros;
     if (source.quantized) {
       scales = findTable(source.quantized->scales, parameter.name);
-      zeros = source.quantized->zeros.name.empty() ? Place() : findTable(source.quantized->zeros, parameter.name);
+      zeros = source.quantized->zeros.name.empty() ? StoredPiece() : findTable(source.quantized->zeros, parameter.name);
       if (!scales || !zeros)
         return std::nullopt;
       source.scales = *scales;
@@ -185,7 +167,7 @@ public:
     }
     if (!own)
       return std::nullopt;
-    static_cast<Place &>(source) = *own;
+    static_cast<StoredPiece &>(source) = *own;
     source.transposed = parameter.transposed != (source.quantized && source.quantized->isTransposed);
     source.shift = -parameter.shift;
     return source;
