@@ -278,6 +278,11 @@ std::optional<double> softCap(Config &config, const char *key, std::optional<dou
 }
 
 void setExperts(Config &config, Decoder &decoder, const Experts &experts, int64_t width,
+                const std::vector<bool> &dense) {
+  setExperts(config, decoder, experts, width, [&](int64_t layer) { return bool(dense[size_t(layer)]); });
+}
+
+void setExperts(Config &config, Decoder &decoder, const Experts &experts, int64_t width,
                 const std::function<bool(int64_t)> &isDense) {
   if (!experts.count)
     return;

@@ -108,6 +108,9 @@ std::optional<double> softCap(Config &config, const char *key, std::optional<dou
 void setExperts(
     Config &config, Decoder &decoder, const Experts &experts, int64_t width,
     const std::function<bool(int64_t)> &isDense = [](int64_t) { return false; });
+/// The same with layers that are dense.
+void setExperts(Config &config, Decoder &decoder, const Experts &experts, int64_t width,
+                const std::vector<bool> &dense);
 /// The loss that balances a router is said, not trained.
 void readRouterLoss(Config &config, Decoder &decoder);
 /// So is noise in front of it.

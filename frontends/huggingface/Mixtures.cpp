@@ -69,7 +69,7 @@ void fillErnie45VlMoe(Config &config, Decoder &decoder) {
   readRouterLoss(config, decoder);
   const std::vector<bool> dense =
       layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", [](int64_t layer) { return layer == 0; });
-  setExperts(config, decoder, experts, widths[0], [&](int64_t layer) { return bool(dense[layer]); });
+  setExperts(config, decoder, experts, widths[0], dense);
   setErnieChoiceBias(decoder);
   decoder.renamed = {{".mlp.moe_statics.", ".mlp.text_moe.gate.moe_statics."},
                      {".mlp.gate.", ".mlp.text_moe.gate."},

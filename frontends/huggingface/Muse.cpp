@@ -119,8 +119,7 @@ void fillMuseSpark(Config &config, Decoder &decoder) {
   readRouterLoss(config, decoder);
   const std::vector<bool> dense =
       layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", [](int64_t) { return false; });
-  setExperts(config, decoder, experts, config.integer("moe_intermediate_size", 4096),
-             [&](int64_t layer) { return bool(dense[size_t(layer)]); });
+  setExperts(config, decoder, experts, config.integer("moe_intermediate_size", 4096), dense);
   BlockNames &names = decoder.names;
   names.narrow = "pre_expert_proj";
   names.narrowNorm = "pre_expert_norm";

@@ -186,8 +186,7 @@ void fillStep35(Config &config, Decoder &decoder) {
   readRouterLoss(config, decoder);
   const std::vector<bool> dense =
       layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse", isDenseByNumbers(config));
-  setExperts(config, decoder, experts, config.integer("moe_intermediate_size", 1280),
-             [&](int64_t layer) { return bool(dense[size_t(layer)]); });
+  setExperts(config, decoder, experts, config.integer("moe_intermediate_size", 1280), dense);
   const std::vector<double> limits = limitsOf(config, "swiglu_limits", layers),
                             sharedLimits = limitsOf(config, "swiglu_limits_shared", layers);
   for (size_t i = 0; i < layers; ++i) {
