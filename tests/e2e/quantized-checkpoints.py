@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 
-from support import GOLDEN, ROOT, check, finish, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
+from support import GOLDEN, ROOT, check, finish, first_step, raw_tensors, read_log, read_safetensors, run, scratch, stand_ins, write_safetensors
 
 PLACE = GOLDEN / "quantized-checkpoints"
 
@@ -29,9 +29,8 @@ class Folder:
 
     def train(self, plan, *arguments, lr=0, expect=0):
         """One step at a rate of 0: the loss of the weights as they are."""
-        log = self.work / f"log{len(list(self.work.glob('log*')))}"
-        done = run("ztc-run", plan, f"--data={self.data}", "--steps=1", f"--lr={lr}", "--warmup=0", "--weight-decay=0", "--device=cpu", f"--log-json={log}", *arguments, expect=expect)
-        return done, read_log(log)[1][0]["loss"] if done.returncode == 0 else None
+        done, step = first_step(self.work, plan, self.data, *arguments, lr=lr, expect=expect)
+        return done, step and step["loss"]
 
     def damaged(self, change=None, config=None):
         """A copy with other tensors (`change` gets them as name: (type, shape, bytes)) or another configuration."""
@@ -46,14 +45,6 @@ class Folder:
             change(tensors)
             write_raw(copy / "model.safetensors", tensors)
         return copy
-
-
-def raw_tensors(path):
-    """name: (type, shape, bytes) of a file in safetensors."""
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    return {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
-            for name, t in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
 
 
 def write_raw(path, tensors):

@@ -6,24 +6,16 @@ import hashlib
 import json
 import shutil
 
-from support import GOLDEN, check, finish, read_log, run, scratch, write_safetensors
+from support import GOLDEN, check, finish, first_step, raw_tensors, run, scratch, write_safetensors
 
 PLACE = GOLDEN / "quantized-graphs"
-
-
-def raw_tensors(path):
-    """name: (type, bytes) of a file in safetensors."""
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    return {name: (t["dtype"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
-            for name, t in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
 
 
 def hashes(folder, names):
     """Of weights in their type, a zero of either sign as one."""
     tensors, found = raw_tensors(folder / "model.safetensors"), {}
     for name in names:
-        kind, data = tensors[name]
+        kind, _, data = tensors[name]
         words = array.array("H" if kind == "F16" else "I", data)
         sign = 0x8000 if kind == "F16" else 0x80000000
         found[name] = hashlib.sha256(array.array(words.typecode, [0 if x == sign else x for x in words]).tobytes()).hexdigest()
@@ -44,9 +36,7 @@ class Graphs:
 
     def train(self, plan, *arguments, lr=0, expect=0):
         """One step at a rate of 0: loss and norm of the weights as they are."""
-        log = self.work / f"log{len(list(self.work.glob('log*')))}"
-        done = run("ztc-run", plan, f"--data={self.data}", "--steps=1", f"--lr={lr}", "--warmup=0", "--weight-decay=0", "--device=cpu", f"--log-json={log}", *arguments, expect=expect)
-        return done, read_log(log)[1][0] if done.returncode == 0 else None
+        return first_step(self.work, plan, self.data, *arguments, lr=lr, expect=expect)
 
 
 def numbers(graphs, name, golden):
@@ -62,7 +52,7 @@ def numbers(graphs, name, golden):
     for what, wanted, limit in (("loss", "loss", max(2e-6, rotary)), ("loss", "onnxruntime", 2e-6), ("grad_norm", "norm", max(2e-5, rotary))):
         if wanted in golden:
             check(f"{name}: {wanted}", abs(step[what] - golden[wanted]) <= limit * golden[wanted], (step[what], golden[wanted]))
-    types = {kind for kind, _ in raw_tensors(export / "model.safetensors").values()}
+    types = {kind for kind, _, _ in raw_tensors(export / "model.safetensors").values()}
     check(f"{name}: exported in the type of the scales", types == {golden["type"]}, types)
     check(f"{name}: each number, bit by bit", hashes(export, said) == golden["sha256"])
     graphs.compile(graph, plan, "--zero=3", batch=graphs.golden["batch"] // 2)

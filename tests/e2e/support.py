@@ -147,6 +147,21 @@ def scratch():
     return Folder(prefix="ztc-test-")
 
 
+def raw_tensors(path):
+    """name: (type, shape, bytes) of a file in safetensors."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    return {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
+            for name, t in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
+
+
+def first_step(work, plan, data, *arguments, lr=0, expect=0):
+    """One step on the CPU, by default at a rate of 0: the weights stay as they are. The run, and the log's record of the step, None where it failed."""
+    log = work / f"log{len(list(work.glob('log*')))}"
+    done = run("ztc-run", plan, f"--data={data}", "--steps=1", f"--lr={lr}", "--warmup=0", "--weight-decay=0", "--device=cpu", f"--log-json={log}", *arguments, expect=expect)
+    return done, read_log(log)[1][0] if done.returncode == 0 else None
+
+
 def small_disk(stack, folder, size, what):
     """Makes `folder` a file system of its own of `size` ("4m") until `stack` (an ExitStack) ends. False, with a line that names `what` is left out, where that takes more than the
     test may do."""
