@@ -72,7 +72,7 @@ with scratch() as work:
     # Folders and results.
     answered("--hf-config that is not there", run("ztc-run", plan, DATA, "--device=cpu", "--steps=1", f"--hf-config={work / 'nope'}", f"--export={work / 'e'}", expect=1), "--hf-config", "nope/config.json")
     answered("an output below a file", run("ztc-run", plan, DATA, "--device=cpu", "--steps=1", f"--save={plan / 'x'}", expect=1), "a file stands where a folder should be", "another place")
-    answered("a plan where nobody may write", run("ztc", "compile", MODEL, "-o", "/proc/x", expect=1), "cannot write /proc/x:", "where you may write")
+    answered("an output path without write permission", run("ztc", "compile", MODEL, "-o", "/proc/x", expect=1), "cannot write /proc/x:", "where you may write")
     answered("a page where nobody may write", run("ztc", "memory", MODEL, "--html=/proc/x.html", expect=1), "cannot write /proc/x.html:", "where you may write")
 
     # A checkpoint whose state is not its own.

@@ -71,6 +71,6 @@ with scratch() as work:
     done = run("ztc", "memory", MODEL, "--batch=2", "--seq=16", "--target=sm_90a", "--threads=4")
     check("threads of a GPU are a note", "note: --threads has no effect" in done.stderr and "on a host" not in done.stdout, done.stderr)
     done = run("ztc", "memory", MODEL, "--batch=2", "--seq=16", "--gpus=8")
-    check("GPUs that nobody named", "on a host" not in done.stdout or "--target=sm_90a" in done.stderr, done.stderr)
+    check("memory without a GPU and without --target", "on a host" not in done.stdout or "--target=sm_90a" in done.stderr, done.stderr)
     answered("a report without a log", "ztc", "report", data, "-o", work / "x.html", expect=1, needs=["chats.jsonl"])
 finish()

@@ -108,7 +108,7 @@ with scratch() as work:
     for wrong, word in (("30", "no unit"), ("soon", "30m"), ("0s", "30m")):
         done = run("ztc-run", *common, "--steps=2", f"--save={work / 'never'}", f"--save-period={wrong}", expect=2)
         check(f"--save-period={wrong}", "--save-period" in done.stderr and word in done.stderr, done.stderr)
-    check("the default period is said in --help", "default 30m" in run("ztc-run", "--help").stdout)
+    check("--help states the default interval of saving", "default 30m" in run("ztc-run", "--help").stdout)
 
     # The place of the checkpoints goes away while the run is under way, and does not come back.
     for ranks in (1, 2):
